@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which positions of the epoch's global order a rank and a DataLoader worker deliver. Pure arithmetic.
+
+Global batch j covers positions [start + j*G, start + (j+1)*G) with G = batch_size * world_size; rank r delivers the
+r-th part of it. torch takes batches from its workers in turn, so worker w builds the batches j = w, w + W, ...: what a
+rank delivers, and in which order, does not depend on the number of workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """One epoch of one rank.
+
+    Attributes:
+        epoch: number of the epoch.
+        start: global position of the first sample to deliver (0, or where a saved state stopped).
+        batch_size: samples per batch and rank.
+        drop_last: leave out the last global batch when it is not full.
+        rank, world_size: this rank among all.
+    """
+
+    epoch: int
+    start: int = 0
+    batch_size: int = 1
+    drop_last: bool = False
+    rank: int = 0
+    world_size: int = 1
+
+    @property
+    def global_batch(self) -> int:
+        """Samples all ranks deliver together per step."""
+        return self.batch_size * self.world_size
+
+    def end(self, total: int) -> int:
+        """Return the position after the last sample any rank delivers."""
+        if not self.drop_last:
+            return total
+        return self.start + max(total - self.start, 0) // self.global_batch * self.global_batch
+
+    def num_batches(self, total: int) -> int:
+        """Return the batches of this rank."""
+        full, tail = divmod(max(total - self.start, 0), self.global_batch)
+        return full + (not self.drop_last and self._tail_size(tail) > 0)
+
+    def num_samples(self, total: int) -> int:
+        """Return the samples of this rank."""
+        full, tail = divmod(max(total - self.start, 0), self.global_batch)
+        return full * self.batch_size + (0 if self.drop_last else self._tail_size(tail))
+
+    def _tail_size(self, tail: int) -> int:
+        """Return this rank's part of a last global batch of ``tail`` samples, shared as evenly as can be."""
+        return (self.rank + 1) * tail // self.world_size - self.rank * tail // self.world_size
+
+    def ranges(self, total: int, worker: int, num_workers: int) -> Iterator[tuple[int, int]]:
+        """Yield the position ranges [begin, end) that one worker of this rank delivers, in order."""
+        if num_workers == 1 and self.world_size == 1:
+            if self.start < self.end(total):
+                yield self.start, self.end(total)
+            return
+        step, size = self.global_batch, self.batch_size
+        full = max(total - self.start, 0) // step
+        for j in range(worker, full, num_workers):
+            begin = self.start + j * step + self.rank * size
+            yield begin, begin + size
+        tail = max(total - self.start, 0) % step
+        if tail and not self.drop_last and full % num_workers == worker and self._tail_size(tail):
+            begin = self.start + full * step + self.rank * tail // self.world_size
+            yield begin, begin + self._tail_size(tail)

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parts and multiples of a dataset as lists of item ranges."""
+
+from __future__ import annotations
+
+import math
+from itertools import accumulate
+
+import numpy as np
+
+from stoker.exceptions import InvalidArgumentError
+
+Ranges = tuple[list[int], list[int]]
+
+
+def subsample(counts: list[int], fraction: float, *, shuffle: bool, seed: int) -> Ranges:
+    """Return (begins, ends): item ranges, none crossing a chunk, that hold ``int(n * fraction)`` items.
+
+    Args:
+        counts: items per chunk.
+        fraction: > 0. Below 1 the first items are taken, above 1 whole copies and then a part.
+        shuffle: take the chunks of each copy in a random order (numpy RandomState([seed]), then [seed, copy]), so the
+            part is a random one.
+        seed: of that order.
+
+    Raises:
+        InvalidArgumentError: ``fraction`` is no float above 0.
+    """
+    if (
+        isinstance(fraction, bool)
+        or not isinstance(fraction, (int, float))
+        or not 0 < fraction < math.inf
+    ):
+        msg = f"subsample={fraction!r} must be a float with a value greater than 0."
+        raise InvalidArgumentError(msg)
+    ends = list(accumulate(counts))
+    starts = [end - count for end, count in zip(ends, counts, strict=True)]
+    if fraction == 1:
+        return starts, ends
+    wanted = int(sum(counts) * fraction)
+    begins: list[int] = []
+    stops: list[int] = []
+    copy = 0
+    while wanted > 0:
+        key = [seed] if copy == 0 else [seed, copy]
+        order = (
+            np.random.RandomState(key).permutation(len(counts)) if shuffle else range(len(counts))
+        )
+        for k in order:
+            take = min(counts[k], wanted)
+            begins.append(starts[k])
+            stops.append(starts[k] + take)
+            wanted -= take
+            if wanted == 0:
+                break
+        copy += 1
+    return begins, stops
