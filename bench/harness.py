@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-RESULTS = ROOT / "bench" / "results"
+RESULTS = Path(os.environ.get("STOKER_BENCH_RESULTS", ROOT / "bench" / "results"))
 PEER_PYTHON = ROOT / "tests" / "compat" / ".venv-0.2.76" / "bin" / "python"
 
 
