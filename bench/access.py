@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from harness import Arm, alternate, cpu_seconds, emit, peer_ready, record
+from harness import PEER_PYTHON, Arm, alternate, cpu_seconds, emit, peer_ready, record
 
 
 def arm(lib: str, directory: str, mode: str, reads: int) -> None:
@@ -74,7 +74,12 @@ def compare(mode: str, directory: str, reads: int, rounds: int, *, peer: bool) -
     if peer:
         few = str(max(reads // 10, 1000))  # litdata needs far longer per sample
         arms.append(
-            Arm("litdata", "access.py", ("--arm", "litdata", directory, mode, few), peer=True)
+            Arm(
+                "litdata",
+                "access.py",
+                ("--arm", "litdata", directory, mode, few),
+                python=PEER_PYTHON,
+            )
         )
     measured = alternate(arms, rounds)
     figures: dict[str, Any] = {

@@ -5,7 +5,8 @@ Data: about 500 photos of 256 to 400 pixels a side (examples/photos.py). ``image
 {"image": JPEG, "label": int}; ``ratio_to_decode`` = CPU time of the decoder alone on the same bytes / ours, in the same
 process, alternating; ``pillow_ratio`` = CPU time of Pillow to
 the same array / ours. How near the decoder is to the bare
-libjpeg-turbo loop is measured inside C++: build/cpp/bench/cpp/decode_bench. With ``--peer`` beside litdata.
+libjpeg-turbo loop is measured inside C++: build/cpp/bench/cpp/decode_bench. With ``--peer`` beside litdata (which needs torchvision
+for it: ``make torchvision-venv``).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from harness import Arm, alternate, cpu_seconds, emit, peer_ready, record
+from harness import TORCHVISION_PYTHON, Arm, alternate, cpu_seconds, emit, record, torchvision_ready
 
 
 def load(path: Path) -> dict[str, Any]:
@@ -96,10 +97,15 @@ def main() -> None:
         directory = str(folder / "dataset")
         stoker.optimize(load, files, directory, chunk_bytes="8MB", num_workers=1, verbose=False)
         figures = in_process(directory, files, 1 if tiny else arguments.rounds)
-        if arguments.peer and peer_ready():
+        if arguments.peer and torchvision_ready():
             arms = [
                 Arm("stoker", "decode.py", ("--arm", "stoker", directory, "2")),
-                Arm("litdata", "decode.py", ("--arm", "litdata", directory, "2"), peer=True),
+                Arm(
+                    "litdata",
+                    "decode.py",
+                    ("--arm", "litdata", directory, "2"),
+                    python=TORCHVISION_PYTHON,
+                ),
             ]
             measured = alternate(arms, 1 if tiny else arguments.rounds)
             mine, theirs = (measured[n].median("images_per_cpu_s") for n in ("stoker", "litdata"))

@@ -23,6 +23,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = Path(os.environ.get("STOKER_BENCH_RESULTS", ROOT / "bench" / "results"))
 PEER_PYTHON = ROOT / "tests" / "compat" / ".venv-0.2.76" / "bin" / "python"
+TORCHVISION_PYTHON = ROOT / "tests" / "compat" / ".venv-torchvision" / "bin" / "python"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +34,30 @@ class Arm:
         name: for the table.
         script: file in bench/.
         arguments: of the script; it must print one JSON object as its last line.
-        peer: run it with the interpreter of litdata's venv.
+        python: the interpreter; None = this one. PEER_PYTHON has litdata, TORCHVISION_PYTHON also torchvision.
     """
 
     name: str
     script: str
     arguments: tuple[str, ...]
-    peer: bool = False
+    python: Path | None = None
 
     def run(self) -> dict[str, Any]:
         """Run the arm once and return what it printed."""
-        python = str(PEER_PYTHON) if self.peer else sys.executable
-        command = [python, str(ROOT / "bench" / self.script), *self.arguments]
+        command = [
+            str(self.python or sys.executable),
+            str(ROOT / "bench" / self.script),
+            *self.arguments,
+        ]
+        # Compiled modules are kept, as in an installed package, whatever this shell prefers.
+        environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
         done = subprocess.run(
-            command, capture_output=True, text=True, check=False, cwd=ROOT / "bench"
+            command,
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=ROOT / "bench",
+            env={**environment, "PYTHONPYCACHEPREFIX": str(ROOT / "build" / "pycache")},
         )
         if done.returncode != 0:
             sys.exit(f"arm {self.name} failed:\n{done.stdout}\n{done.stderr}")
@@ -78,6 +89,11 @@ def alternate(arms: list[Arm], rounds: int) -> dict[str, Measured]:
 def peer_ready() -> bool:
     """Say whether litdata's venv is there (``make compat-venvs`` makes it)."""
     return PEER_PYTHON.exists()
+
+
+def torchvision_ready() -> bool:
+    """Say whether the venv with litdata and torchvision is there (``make torchvision-venv`` makes it)."""
+    return TORCHVISION_PYTHON.exists()
 
 
 def cpu_seconds(work: Callable[[], Any]) -> tuple[float, Any]:

@@ -16,7 +16,16 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from harness import Arm, alternate, cpu_seconds, emit, peer_ready, record, resident_bytes
+from harness import (
+    PEER_PYTHON,
+    Arm,
+    alternate,
+    cpu_seconds,
+    emit,
+    peer_ready,
+    record,
+    resident_bytes,
+)
 
 
 def import_arm(lib: str) -> None:
@@ -73,7 +82,11 @@ def measure(
     """Record one figure, beside litdata's."""
     arms = [Arm("stoker", "startup.py", ("--arm", "stoker", *arguments))]
     if peer:
-        arms.append(Arm("litdata", "startup.py", ("--arm", "litdata", *arguments), peer=True))
+        arms.append(
+            Arm("litdata", "startup.py", ("--arm", "litdata", *arguments), python=PEER_PYTHON)
+        )
+    for arm in arms:
+        arm.run()  # compiles modules, fills caches
     measured = alternate(arms, rounds)
     figures: dict[str, Any] = {key: measured["stoker"].median(key)}
     if peer:

@@ -16,7 +16,7 @@ import statistics
 import tempfile
 from pathlib import Path
 
-from harness import Arm, alternate, cpu_seconds, emit, peer_ready, record
+from harness import PEER_PYTHON, Arm, alternate, cpu_seconds, emit, peer_ready, record
 
 SAMPLE = 15_000
 
@@ -99,7 +99,7 @@ def optimize_rate(count: int, rounds: int, *, peer: bool) -> None:
     arms = [Arm(f"stoker-{n}", "write.py", ("--arm", "stoker", str(n))) for n in (few, count)]
     if peer:
         arms += [
-            Arm(f"litdata-{n}", "write.py", ("--arm", "litdata", str(n)), peer=True)
+            Arm(f"litdata-{n}", "write.py", ("--arm", "litdata", str(n)), python=PEER_PYTHON)
             for n in (few, count)
         ]
     measured = alternate(arms, rounds)

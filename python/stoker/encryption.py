@@ -74,24 +74,30 @@ def _require_cryptography() -> None:
         raise ModuleNotFoundError(msg) from error
 
 
-def _read_key_file(file_path: str | Path, needed: tuple[str, ...]) -> dict[str, Any]:
+def _read_key_file(file_path: str | Path, needed: tuple[str, ...]) -> dict[str, str]:
     try:
         content = json.loads(Path(file_path).read_text())
-        missing = [key for key in needed if key not in content]
-    except (ValueError, TypeError) as error:
+    except ValueError as error:
         msg = f"{file_path} is no key file: {error}"
         raise InvalidArgumentError(msg) from error
-    if missing:
-        msg = f"{file_path} is no key file of this kind: {missing} are missing"
+    if not isinstance(content, dict):
+        msg = (
+            f"{file_path} is no key file: it holds a {type(content).__name__} instead of an object"
+        )
         raise InvalidArgumentError(msg)
-    return dict(content)
+    missing = [key for key in needed if not isinstance(content.get(key), str)]
+    if missing:
+        msg = f"{file_path} is no key file of this kind: {missing} are missing or no text"
+        raise InvalidArgumentError(msg)
+    return content
 
 
-def _write_private(file_path: str | Path, content: dict[str, Any]) -> None:
-    """Write JSON that only the owner may read."""
+def _write_private(file_path: str | Path, text: str) -> None:
+    """Write a file that only the owner may read, also where a file was that others may read."""
     descriptor = os.open(file_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as file:
-        json.dump(content, file)
+        os.fchmod(descriptor, 0o600)
+        file.write(text)
 
 
 class FernetEncryption(Encryption):
@@ -142,7 +148,7 @@ class FernetEncryption(Encryption):
     def save(self, file_path: str | Path) -> None:
         """Write algorithm, level and salt as JSON."""
         salt = base64.urlsafe_b64encode(self._salt).decode()
-        _write_private(file_path, {**self.state_dict(), "salt": salt})
+        _write_private(file_path, json.dumps({**self.state_dict(), "salt": salt}))
 
     @classmethod
     def load(cls, file_path: str | Path, password: str) -> FernetEncryption:
@@ -152,7 +158,12 @@ class FernetEncryption(Encryption):
             InvalidArgumentError: it is none.
         """
         content = _read_key_file(file_path, ("level", "salt"))
-        return cls(password, content["level"], base64.urlsafe_b64decode(content["salt"]))
+        try:
+            salt = base64.b64decode(content["salt"], b"-_", validate=True)
+        except ValueError as error:
+            msg = f"{file_path} is no key file: its salt is damaged ({error})"
+            raise InvalidArgumentError(msg) from error
+        return cls(password, content["level"], salt)
 
 
 class RSAEncryption(Encryption):
@@ -178,6 +189,19 @@ class RSAEncryption(Encryption):
         self._password = password
         self._private: Any = private_key
         self._public: Any = private_key.public_key()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Travel to worker processes with the key as bytes."""
+        from cryptography.hazmat.primitives import serialization as s
+
+        der = self._private.private_bytes(s.Encoding.DER, s.PrivateFormat.PKCS8, s.NoEncryption())
+        return {"key": der, "password": self._password, "level": self.level}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        from cryptography.hazmat.primitives.serialization import load_der_private_key
+
+        key = load_der_private_key(state["key"], None)
+        self._adopt(key, state["password"], state["level"])
 
     @staticmethod
     def _padding() -> Any:
@@ -232,15 +256,13 @@ class RSAEncryption(Encryption):
     def save(self, file_path: str | Path) -> None:
         """Write both keys (the private one under the password) and the level as JSON; never the password."""
         private, public = self._pem()
-        _write_private(
-            file_path, {**self.state_dict(), "private_key": private, "public_key": public}
-        )
+        content = {**self.state_dict(), "private_key": private, "public_key": public}
+        _write_private(file_path, json.dumps(content))
 
     def save_keys(self, private_path: str | Path, public_path: str | Path) -> None:
         """Write the two keys as PEM files."""
         private, public = self._pem()
-        Path(private_path).write_text(private)
-        Path(private_path).chmod(0o600)
+        _write_private(private_path, private)
         Path(public_path).write_text(public)
 
     @classmethod
@@ -272,6 +294,7 @@ class RSAEncryption(Encryption):
     def _from_pem(cls, private: str, password: str, level: str, where: str) -> RSAEncryption:
         _require_cryptography()
         from cryptography.hazmat.primitives import serialization
+        from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
         encrypted = "ENCRYPTED" in private
         try:
@@ -281,6 +304,9 @@ class RSAEncryption(Encryption):
         except (ValueError, TypeError) as error:
             msg = f"{where}: wrong password or damaged private key"
             raise InvalidArgumentError(msg) from error
+        if not isinstance(key, RSAPrivateKey):
+            msg = f"{where} holds another kind of key than RSA ({type(key).__name__})"
+            raise InvalidArgumentError(msg)
         made = cls.__new__(cls)
         made._adopt(key, password, level)  # noqa: SLF001 - own class
         return made

@@ -178,7 +178,10 @@ def read_document(path: Path) -> dict[str, Any]:
         msg = f"{path} is not valid JSON ({error}). It was cut or altered; restore it or run `optimize` again."
         raise DatasetFormatError(msg) from error
     if isinstance(document, dict) and "shards" in document:
-        msg = f"{path} describes a MosaicML (MDS) dataset, which this version does not read."
+        msg = (
+            f"{path} describes a MosaicML (MDS) dataset, which this version does not read. Read it with "
+            "mosaicml-streaming and write it again with `optimize`."
+        )
         raise DatasetFormatError(msg)
     if (
         not isinstance(document, dict)

@@ -54,7 +54,8 @@ def open_source(
     """Return the reader of a dataset.
 
     Raises:
-        DatasetFormatError: the loader does not fit the dataset, or the layout is of another generation.
+        DatasetFormatError: the loader does not fit the dataset.
+        UnsupportedDataError: the dataset is of another generation, or for a loader that is not here.
         InvalidArgumentError: encryption is missing or does not fit, TokensLoader without a block size.
     """
     _check_loader(index, loader)
@@ -73,12 +74,20 @@ def open_source(
 
 
 def _check_loader(index: DatasetIndex, loader: BaseItemLoader) -> None:
-    if type(loader).__name__ != index.loader_name:
+    needed, mine = index.loader_name, type(loader).__name__
+    if mine == needed:
+        return
+    if needed in (PyTreeLoader.__name__, TokensLoader.__name__):
         msg = (
-            f"The dataset in {index.directory} was written for {index.loader_name}, but item_loader is "
-            f"{type(loader).__name__}. Use StreamingDataset(..., item_loader={index.loader_name}(...))."
+            f"The dataset in {index.directory} was written for {needed}, but item_loader is {mine}. "
+            f"Use StreamingDataset(..., item_loader={needed}(...))."
         )
         raise DatasetFormatError(msg)
+    msg = (
+        f"The dataset in {index.directory} was written for {needed}, which this version does not have. "
+        f"Write it again with `optimize`, or pass item_loader=, an item loader of your own in a class named {needed}."
+    )
+    raise UnsupportedDataError(msg)
 
 
 def _check_layout(index: DatasetIndex) -> None:

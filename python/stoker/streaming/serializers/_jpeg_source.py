@@ -38,8 +38,9 @@ def _candidates(image: JpegImageFile) -> Iterator[bytes]:
     if stream is not None and not stream.closed and stream.seekable():
         position = stream.tell()
         stream.seek(0)
-        yield stream.read()
-        stream.seek(position)
+        data = stream.read()
+        stream.seek(position)  # before yielding: the caller may stop here
+        yield data
     if image.filename and Path(_text(image.filename)).is_file():
         yield Path(_text(image.filename)).read_bytes()
 

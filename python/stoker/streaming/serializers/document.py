@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gzip
+import math
 from abc import abstractmethod
 from io import BytesIO
 from typing import Any
@@ -16,6 +17,7 @@ from stoker.streaming.serializers._read_only import ReadOnlySerializer, decoding
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _NIFTI2_HEADER_BYTES = 540  # the first number of a file of version 2, in either byte order
+_SCENE_TYPES = ("glb", "gltf")  # mesh files that may hold nothing
 
 
 class TextSerializer(ReadOnlySerializer):
@@ -85,7 +87,13 @@ class MeshSerializer(_DecodedFileSerializer):
     def _decoded(self, data: bytes) -> Any:
         trimesh = require("trimesh", "trimesh", "mesh leaves")
         with decoding(f"a {self._file_type} mesh", data):
-            return trimesh.load(BytesIO(data), file_type=self._file_type)
+            mesh = trimesh.load(BytesIO(data), file_type=self._file_type)
+            if (
+                mesh.is_empty and self._file_type not in _SCENE_TYPES
+            ):  # what trimesh makes of a cut STL
+                msg = "no geometry"
+                raise ValueError(msg)
+            return mesh
 
 
 class NiftiSerializer(_DecodedFileSerializer):
@@ -99,7 +107,13 @@ class NiftiSerializer(_DecodedFileSerializer):
                 int.from_bytes(plain[:4], "little"),
                 int.from_bytes(plain[:4], "big"),
             )
-            return (nibabel.Nifti2Image if version2 else nibabel.Nifti1Image).from_bytes(plain)
+            image = (nibabel.Nifti2Image if version2 else nibabel.Nifti1Image).from_bytes(plain)
+            voxels = image.dataobj  # read when asked for, so a cut file would be noticed too late
+            needed = voxels.offset + math.prod(voxels.shape) * voxels.dtype.itemsize
+            if needed > len(plain):
+                msg = f"{needed} bytes announced, {len(plain)} there"
+                raise ValueError(msg)
+            return image
 
 
 class TiffSerializer(_DecodedFileSerializer):
@@ -107,5 +121,8 @@ class TiffSerializer(_DecodedFileSerializer):
 
     def _decoded(self, data: bytes) -> np.ndarray[Any, Any]:
         tifffile = require("tifffile", "tifffile", "TIFF leaves")
-        with decoding("a TIFF file", data):
-            return np.asarray(tifffile.imread(BytesIO(data)))
+        with decoding("a TIFF file", data), tifffile.TiffFile(BytesIO(data)) as file:
+            if not len(file.pages):  # tifffile would make an empty array of it
+                msg = "no image"
+                raise ValueError(msg)
+            return np.asarray(file.asarray())
