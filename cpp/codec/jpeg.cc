@@ -76,6 +76,8 @@ class Decompressor {
   JpegInfo read_header(ByteSpan jpeg);
   /// Decodes the image whose header was read.
   void decode(const PixelPlacement& to);
+  /// Decodes a part of it.
+  void decode_region(const PixelBox& box, const RowSink& sink);
   /// Frees what belongs to the image. Needed before the next header, also after an error.
   void finish() noexcept { jpeg_abort_decompress(&cinfo_); }
 
@@ -98,7 +100,10 @@ class Decompressor {
   void mark_tables_stale() noexcept;
   [[nodiscard]] bool has_stale_tables() const noexcept;
   void read_in_place(const PixelPlacement& to);
-  void read_by_scratch(const PixelPlacement& to);
+  void prepare_scratch(std::size_t width);
+  /// Reads up to row `end` and hands the rows over in pieces of kBatchRows.
+  template <typename Store>
+  void read_by_scratch(JDIMENSION end, const Store& store);
 
   [[noreturn]] static void give_up(j_common_ptr cinfo);
   static void on_message(j_common_ptr cinfo, int level);
@@ -237,17 +242,48 @@ JpegInfo Decompressor::read_header(ByteSpan jpeg) {
 
 void Decompressor::decode(const PixelPlacement& to) {
   const bool cmyk = cinfo_.num_components == 4;
-  const bool in_place = !cmyk && to.packed_rows();
-  cinfo_.out_color_space = cmyk ? JCS_CMYK : in_place ? JCS_RGB : JCS_EXT_RGBX;
-  if (!in_place) {
-    scratch_.resize(scratch_stride(cinfo_.image_width) * kBatchRows + kCacheLine + kRowOffset);
-  }
+  const bool in_place = !cmyk && (to.packed_rows() || to.packed_rgbx_rows());
+  cinfo_.out_color_space = cmyk ? JCS_CMYK : in_place && to.packed_rows() ? JCS_RGB : JCS_EXT_RGBX;
+  if (!in_place) prepare_scratch(cinfo_.image_width);
   const bool decoded = guarded([this, &to, in_place] {
     jpeg_start_decompress(&cinfo_);
-    in_place ? read_in_place(to) : read_by_scratch(to);
+    if (in_place) {
+      read_in_place(to);
+    } else {
+      read_by_scratch(cinfo_.output_height, [&to](const RgbxRows& rows, std::size_t first) {
+        store_rows(rows, first, to);
+      });
+    }
     jpeg_finish_decompress(&cinfo_);  // looks for the end marker: without it the file was cut
   });
   if (!decoded) throw_failure();
+}
+
+// Chroma is smoothed over neighbouring samples, and a cropped row counts as a whole one: its first
+// and last pixels would be smoothed with nothing. So a pixel more is decoded on either side.
+void Decompressor::decode_region(const PixelBox& box, const RowSink& sink) {
+  constexpr std::uint32_t kMargin = 1;
+  cinfo_.out_color_space = cinfo_.num_components == 4 ? JCS_CMYK : JCS_EXT_RGBX;
+  prepare_scratch(cinfo_.image_width);
+  JDIMENSION x = box.x - std::min(box.x, kMargin);
+  JDIMENSION width = std::min(box.x + box.width + kMargin, cinfo_.image_width) - x;
+  const bool whole_rows = width == cinfo_.image_width;
+  const bool decoded = guarded([this, &box, &sink, x, width, whole_rows] {
+    JDIMENSION from = x;  // moved left to a block by libjpeg
+    JDIMENSION length = width;
+    jpeg_start_decompress(&cinfo_);
+    if (!whole_rows) jpeg_crop_scanline(&cinfo_, &from, &length);
+    if (box.y > 0) jpeg_skip_scanlines(&cinfo_, box.y);
+    const std::size_t before = (box.x - from) * kRgbxBytes;
+    read_by_scratch(box.y + box.height, [&](const RgbxRows& rows, std::size_t first) {
+      sink({rows.pixels + before, rows.stride, box.width, rows.count}, first - box.y);
+    });
+  });
+  if (!decoded) throw_failure();
+}
+
+void Decompressor::prepare_scratch(std::size_t width) {
+  scratch_.resize(scratch_stride(width) * kBatchRows + kCacheLine + kRowOffset + kRegionSlack);
 }
 
 void Decompressor::read_in_place(const PixelPlacement& to) {
@@ -260,47 +296,35 @@ void Decompressor::read_in_place(const PixelPlacement& to) {
   }
 }
 
-void Decompressor::read_by_scratch(const PixelPlacement& to) {
+template <typename Store>
+void Decompressor::read_by_scratch(JDIMENSION end, const Store& store) {
   const std::size_t width = cinfo_.output_width;
   const std::size_t stride = scratch_stride(width);
   const auto past_line = reinterpret_cast<std::uintptr_t>(scratch_.data()) % kCacheLine;
   std::uint8_t* scratch = scratch_.data() + (kCacheLine - past_line) + kRowOffset;
   JSAMPROW rows[kBatchRows];
   for (JDIMENSION i = 0; i < kBatchRows; ++i) rows[i] = scratch + i * stride;
-  while (cinfo_.output_scanline < cinfo_.output_height) {
+  while (cinfo_.output_scanline < end) {
     const JDIMENSION first = cinfo_.output_scanline;
-    const JDIMENSION count = std::min(kBatchRows, cinfo_.output_height - first);
+    const JDIMENSION count = std::min(kBatchRows, end - first);
     for (JDIMENSION done = 0; done < count; done = cinfo_.output_scanline - first) {
       jpeg_read_scanlines(&cinfo_, rows + done, count - done);
     }
     if (cinfo_.out_color_space == JCS_CMYK) {
       for (JDIMENSION i = 0; i < count; ++i) cmyk_to_rgbx(rows[i], width);
     }
-    store_rows({scratch, stride, width, count}, first, to);
+    store({scratch, stride, width, count}, first);
   }
 }
 
-/// The thread's decompressor for the length of one call.
-class Session {
- public:
-  Session() : decompressor_(of_this_thread()) {}
-  ~Session() { decompressor_.finish(); }
-  Session(const Session&) = delete;
-  Session& operator=(const Session&) = delete;
-
-  Decompressor* operator->() noexcept { return &decompressor_; }
-
- private:
-  static Decompressor& of_this_thread() {
-    thread_local Decompressor decompressor;
-    return decompressor;
-  }
-
-  Decompressor& decompressor_;
-};
+Decompressor& decompressor_of_this_thread() {
+  thread_local Decompressor decompressor;
+  return decompressor;
+}
 
 void check_view(const ImageView& out, std::uint32_t width, std::uint32_t height) {
-  const std::size_t bytes = std::size_t{width} * height * 3;
+  const std::size_t pixel = out.layout == PixelLayout::kRgbx ? kRgbxBytes : 3;
+  const std::size_t bytes = std::size_t{width} * height * pixel;
   if (out.width == width && out.height == height && out.pixels.size() == bytes) return;
   throw Error(ErrorCode::kInvalidArgument,
               "the JPEG has " + std::to_string(width) + " x " + std::to_string(height) +
@@ -309,19 +333,49 @@ void check_view(const ImageView& out, std::uint32_t width, std::uint32_t height)
                   std::to_string(out.pixels.size()) + " bytes)");
 }
 
-}  // namespace
-
-JpegInfo probe_jpeg(ByteSpan jpeg) {
-  Session session;
-  return session->read_header(jpeg);
+void check_box(const PixelBox& box, const JpegInfo& info) {
+  const auto inside = [](std::uint64_t start, std::uint64_t length, std::uint64_t whole) {
+    return length > 0 && start + length <= whole;
+  };
+  if (inside(box.x, box.width, info.width) && inside(box.y, box.height, info.height)) return;
+  throw Error(ErrorCode::kInvalidArgument,
+              "the region of " + std::to_string(box.width) + " x " + std::to_string(box.height) +
+                  " pixels at (" + std::to_string(box.x) + ", " + std::to_string(box.y) +
+                  ") is not inside the JPEG of " + std::to_string(info.width) + " x " +
+                  std::to_string(info.height));
 }
 
+}  // namespace
+
+JpegImage::JpegImage(ByteSpan jpeg) {
+  Decompressor& decompressor = decompressor_of_this_thread();
+  try {
+    info_ = decompressor.read_header(jpeg);
+  } catch (...) {
+    decompressor.finish();
+    throw;
+  }
+}
+
+JpegImage::~JpegImage() { decompressor_of_this_thread().finish(); }
+
+void JpegImage::decode_into(const ImageView& out, bool apply_orientation) {
+  JpegInfo shown = info_;
+  if (!apply_orientation) shown.orientation = Orientation::kNormal;
+  check_view(out, shown.shown_width(), shown.shown_height());
+  decompressor_of_this_thread().decode(
+      place_pixels(shown.width, shown.height, shown.orientation, out));
+}
+
+void JpegImage::decode_region(const PixelBox& box, const RowSink& sink) {
+  check_box(box, info_);
+  decompressor_of_this_thread().decode_region(box, sink);
+}
+
+JpegInfo probe_jpeg(ByteSpan jpeg) { return JpegImage(jpeg).info(); }
+
 void decode_jpeg_into(ByteSpan jpeg, const ImageView& out, bool apply_orientation) {
-  Session session;
-  JpegInfo info = session->read_header(jpeg);
-  if (!apply_orientation) info.orientation = Orientation::kNormal;
-  check_view(out, info.shown_width(), info.shown_height());
-  session->decode(place_pixels(info.width, info.height, info.orientation, out));
+  JpegImage(jpeg).decode_into(out, apply_orientation);
 }
 
 }  // namespace stoker

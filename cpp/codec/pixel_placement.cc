@@ -34,10 +34,12 @@ void store_run(const std::uint8_t* from, std::size_t from_step, std::size_t coun
 PixelPlacement place_pixels(std::uint32_t width, std::uint32_t height, Orientation orientation,
                             const ImageView& out) noexcept {
   using enum Orientation;
-  const bool hwc = out.layout == PixelLayout::kHwc;
-  const std::ptrdiff_t pixel = hwc ? 3 : 1;
+  const bool planes = out.layout == PixelLayout::kChw;
+  const std::ptrdiff_t pixel = planes                            ? 1
+                               : out.layout == PixelLayout::kHwc ? 3
+                                                                 : std::ptrdiff_t{kRgbxBytes};
   const std::ptrdiff_t row = pixel * out.width;
-  PixelPlacement to{out.pixels.data(), pixel, row, hwc ? 1 : row * out.height};
+  PixelPlacement to{out.pixels.data(), pixel, row, planes ? row * out.height : 1};
   if (swaps_axes(orientation)) std::swap(to.step_x, to.step_y);
   if (orientation == kFlipHorizontal || orientation == kRotate180 || orientation == kTransverse ||
       orientation == kRotate270) {

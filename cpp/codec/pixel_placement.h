@@ -22,8 +22,11 @@ struct PixelPlacement {
   std::ptrdiff_t step_y;
   std::ptrdiff_t step_channel;
 
-  /// True when rows of packed RGB can be decoded right where they belong.
+  /// True when rows of packed RGB (RGBX) can be decoded right where they belong.
   [[nodiscard]] bool packed_rows() const noexcept { return step_x == 3 && step_channel == 1; }
+  [[nodiscard]] bool packed_rgbx_rows() const noexcept {
+    return step_x == static_cast<std::ptrdiff_t>(kRgbxBytes) && step_channel == 1;
+  }
   [[nodiscard]] std::uint8_t* row(std::size_t y) const noexcept {
     return origin + static_cast<std::ptrdiff_t>(y) * step_y;
   }
@@ -32,14 +35,6 @@ struct PixelPlacement {
 /// For an image stored as `width` x `height`. REQUIRES: `out` has the size after `orientation`.
 [[nodiscard]] PixelPlacement place_pixels(std::uint32_t width, std::uint32_t height,
                                           Orientation orientation, const ImageView& out) noexcept;
-
-/// Rows of RGBX pixels, `stride` bytes apart.
-struct RgbxRows {
-  const std::uint8_t* pixels;
-  std::size_t stride;
-  std::size_t width;
-  std::size_t count;
-};
 
 /// Moves rows to their places; the first of them is stored row `first`.
 void store_rows(const RgbxRows& rows, std::size_t first, const PixelPlacement& to) noexcept;
