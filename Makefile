@@ -4,11 +4,11 @@
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-export PYTHON TORCH
+export PYTHON TORCH FUZZ_SECONDS
 
 DATA ?=
 
-.PHONY: help setup build demo lint ctest pytest compat test sanitize bench-smoke compat-venvs stubs format coverage clean
+.PHONY: help setup build demo lint ctest pytest compat test sanitize fuzz bench-smoke compat-venvs torchvision-venv stubs format coverage clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,11 +40,17 @@ test: setup lint build ctest pytest compat ## everything a change must pass: lin
 sanitize: setup ## C++ tests under ASan+UBSan and TSan
 	@.ci/sanitize
 
+fuzz: setup ## fuzz what parses foreign bytes (FUZZ_SECONDS=20 for each target)
+	@.ci/fuzz
+
 bench-smoke: build ## run every bench at its smallest size
 	@.ci/bench
 
 compat-venvs: setup ## virtual environments with litdata, for compat tests and bench --peer
 	@.ci/compat
+
+torchvision-venv: setup ## litdata with torchvision (5.5 GB), for bench/decode.py --peer
+	@.ci/torchvision
 
 stubs: build ## regenerate python/stoker/_core.pyi
 	@.ci/stubs

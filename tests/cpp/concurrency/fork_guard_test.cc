@@ -2,21 +2,13 @@
 #include "concurrency/fork_guard.h"
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
+
+#include "in_child.h"
 
 namespace stoker {
 namespace {
 
-// Exit status of a forked child that runs `body`; -1 when it was killed.
-template <typename F>
-int in_child(F&& body) {
-  const pid_t child = ::fork();
-  if (child == 0) ::_exit(body());
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
+using test::in_child;
 
 TEST(ForkGuardTest, TrueInTheChildOnly) {
   const ForkGuard guard;
