@@ -23,6 +23,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = Path(os.environ.get("STOKER_BENCH_RESULTS", ROOT / "bench" / "results"))
 PEER_PYTHON = ROOT / "tests" / "compat" / ".venv-0.2.76" / "bin" / "python"
+LIMITS = ROOT / "build" / "cpp" / "bench" / "cpp" / "limits"
 TORCHVISION_PYTHON = ROOT / "tests" / "compat" / ".venv-torchvision" / "bin" / "python"
 
 
@@ -35,20 +36,19 @@ class Arm:
         script: file in bench/.
         arguments: of the script; it must print one JSON object as its last line.
         python: the interpreter; None = this one. PEER_PYTHON has litdata, TORCHVISION_PYTHON also torchvision.
+        program: what to run instead of a script, with ``arguments``.
     """
 
     name: str
     script: str
     arguments: tuple[str, ...]
     python: Path | None = None
+    program: Path | None = None
 
     def run(self) -> dict[str, Any]:
         """Run the arm once and return what it printed."""
-        command = [
-            str(self.python or sys.executable),
-            str(ROOT / "bench" / self.script),
-            *self.arguments,
-        ]
+        script = [str(self.python or sys.executable), str(ROOT / "bench" / self.script)]
+        command = [*([str(self.program)] if self.program else script), *self.arguments]
         # Compiled modules are kept, as in an installed package, whatever this shell prefers.
         environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
         done = subprocess.run(

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
+import random
 import subprocess
 import sys
 import tempfile
@@ -15,14 +17,17 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from PIL import Image
 
 import stoker
 from photos import cut_photos
+from stoker import vision
 
 BATCH = 64
 SIDE = 224
+MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 
 
 def load(numbered: tuple[int, Path]) -> dict[str, Any]:
@@ -31,21 +36,24 @@ def load(numbered: tuple[int, Path]) -> dict[str, Any]:
     return {"id": number, "image": Image.open(path), "name": path.stem}
 
 
-def center_crop(sample: dict[str, Any]) -> dict[str, Any]:
-    """Cut the middle SIDE x SIDE pixels of a (3, H, W) image, padding small ones, so that batches can be stacked."""
-    image = sample["image"]
-    pad_y, pad_x = max(SIDE - image.shape[1], 0), max(SIDE - image.shape[2], 0)
-    image = torch.nn.functional.pad(
-        image, (pad_x // 2, pad_x - pad_x // 2, pad_y // 2, pad_y - pad_y // 2)
+AUGMENT = [
+    vision.RandomResizedCrop(SIDE),
+    vision.RandomHorizontalFlip(),
+    vision.ToDtype(torch.float32, scale=True),
+    vision.Normalize(mean=MEAN, std=STD),
+]
+
+
+def make_loader(
+    directory: str, num_workers: int | None = None, backend: Any = "auto"
+) -> stoker.StreamingDataLoader:
+    """Return shuffled training batches of the optimized photos."""
+    dataset = stoker.StreamingDataset(
+        directory, shuffle=True, transform={"image": vision.Compose(AUGMENT)}
     )
-    top, left = (image.shape[1] - SIDE) // 2, (image.shape[2] - SIDE) // 2
-    return {**sample, "image": image[:, top : top + SIDE, left : left + SIDE]}
-
-
-def make_loader(directory: str, num_workers: int = 2) -> stoker.StreamingDataLoader:
-    """Return shuffled batches of the optimized photos."""
-    dataset = stoker.StreamingDataset(directory, shuffle=True, transform=center_crop)
-    return stoker.StreamingDataLoader(dataset, batch_size=BATCH, num_workers=num_workers)
+    return stoker.StreamingDataLoader(
+        dataset, batch_size=BATCH, num_workers=num_workers, backend=backend
+    )
 
 
 def take_ids(loader: stoker.StreamingDataLoader, batches: int | None = None) -> list[int]:
@@ -87,12 +95,26 @@ def say(text: str) -> None:
     print(text, flush=True)
 
 
-def pil_loop(files: list[Path]) -> int:
-    """Decode every file the plain way."""
+def pillow_loop(files: list[Path]) -> int:
+    """Do the same to every file with Pillow and NumPy, one after another."""
+    mean, std = np.float32(MEAN), np.float32(STD)
     for path in files:
         with Image.open(path) as image:
-            image.convert("RGB").load()
+            box = random_box(*image.size)
+            small = image.convert("RGB").resize((SIDE, SIDE), Image.Resampling.BILINEAR, box=box)
+        if random.random() < 0.5:
+            small = small.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+        pixels = (np.asarray(small, np.float32) / 255 - mean) / std
+        torch.from_numpy(pixels.transpose(2, 0, 1).copy())
     return len(files)
+
+
+def random_box(width: int, height: int) -> tuple[int, int, int, int]:
+    """Return a random crop of 8 % of the image or more."""
+    scale = math.sqrt(random.uniform(0.08, 1.0))
+    w, h = max(int(width * scale), 1), max(int(height * scale), 1)
+    left, top = random.randint(0, width - w), random.randint(0, height - h)
+    return left, top, left + w, top + h
 
 
 def speed(name: str, work: Any) -> None:
@@ -155,10 +177,15 @@ def run(work: Path, data: Path | None, count: int) -> None:
 
     prove_resume(directory, work, len(files))
 
-    say("5. Speed, decoding to RGB:")
-    speed("plain loop, Pillow, 1 process", lambda: pil_loop(files))
-    speed("StreamingDataLoader in this process", lambda: len(take_ids(make_loader(directory, 0))))
-    speed("StreamingDataLoader, 2 workers", lambda: len(take_ids(make_loader(directory, 2))))
+    say("5. Speed: decode, random crop to 224 x 224, flip, normalise.")
+    say(f"   {loader.explain()}")
+    speed("plain loop, Pillow, 1 process", lambda: pillow_loop(files))
+    for name, workers, backend in (
+        ("StreamingDataLoader, 2 torch workers", 2, "torch"),
+        ("StreamingDataLoader, 1 thread", 1, "native"),
+        ("StreamingDataLoader, 2 threads", 2, "native"),
+    ):
+        speed(name, lambda w=workers, b=backend: len(take_ids(make_loader(directory, w, b))))
     say("Done.")
 
 

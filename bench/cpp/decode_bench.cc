@@ -12,44 +12,13 @@
 #include <cstdint>
 #include <vector>
 
+#include "bare_decoder.h"
 #include "codec/jpeg.h"
 #include "jpeg_samples.h"
 #include "paired.h"
 
 namespace stoker::bench {
 namespace {
-
-class BareDecoder {
- public:
-  BareDecoder() {
-    cinfo_.err = jpeg_std_error(&errors_);
-    jpeg_create_decompress(&cinfo_);
-  }
-  ~BareDecoder() { jpeg_destroy_decompress(&cinfo_); }
-  BareDecoder(const BareDecoder&) = delete;
-  BareDecoder& operator=(const BareDecoder&) = delete;
-
-  void decode(ByteSpan jpeg, std::uint8_t* out) {
-    constexpr JDIMENSION kRows = 8;
-    jpeg_mem_src(&cinfo_, jpeg.data(), jpeg.size());
-    jpeg_read_header(&cinfo_, TRUE);
-    cinfo_.out_color_space = JCS_RGB;
-    jpeg_start_decompress(&cinfo_);
-    const std::size_t stride = std::size_t{cinfo_.output_width} * 3;
-    JSAMPROW rows[kRows];
-    while (cinfo_.output_scanline < cinfo_.output_height) {
-      const JDIMENSION first = cinfo_.output_scanline;
-      const JDIMENSION count = std::min(kRows, cinfo_.output_height - first);
-      for (JDIMENSION i = 0; i < count; ++i) rows[i] = out + stride * (first + i);
-      jpeg_read_scanlines(&cinfo_, rows, count);
-    }
-    jpeg_finish_decompress(&cinfo_);
-  }
-
- private:
-  jpeg_decompress_struct cinfo_{};
-  jpeg_error_mgr errors_{};
-};
 
 void decode(benchmark::State& state, std::uint32_t width, std::uint32_t height, int quality,
             PixelLayout layout, bool rotated) {

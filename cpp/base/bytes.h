@@ -40,6 +40,9 @@ class Bytes {
   std::shared_ptr<const void> owner_;
 };
 
+/// Well-formed UTF-8: no overlong forms, no surrogates, nothing above U+10FFFF.
+[[nodiscard]] bool is_utf8(ByteSpan text) noexcept;
+
 [[nodiscard]] inline ByteSpan as_bytes(std::string_view text) noexcept {
   return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
 }

@@ -51,7 +51,9 @@ bool unsupported(int message) noexcept {
   }
 }
 
-/// Warnings that leave every pixel as the encoder meant it.
+/// Warnings about files that every decoder in use shows without a word: markers of wrong versions,
+/// and bytes between the end of the coded data and the next marker, which cameras and old tools
+/// leave there. Coded data that was inserted in the middle can look the same.
 bool harmless(int message) noexcept {
   switch (message) {
     case JWRN_ADOBE_XFORM:

@@ -77,17 +77,34 @@ EpochPlan::EpochPlan(std::shared_ptr<const IntervalSet> set, PlanOptions options
   }
 }
 
+void EpochPlan::check_range(std::uint64_t position, std::size_t count) const {
+  if (position <= size() && count <= size() - position) return;
+  throw Error(ErrorCode::kOutOfRange, std::to_string(count) + " positions from " +
+                                          std::to_string(position) + " on, of " +
+                                          std::to_string(size()));
+}
+
 void EpochPlan::fill(std::uint64_t position, std::span<std::uint64_t> out) {
-  if (position > size() || out.size() > size() - position) {
-    throw Error(ErrorCode::kOutOfRange, std::to_string(out.size()) + " positions from " +
-                                            std::to_string(position) + " on, of " +
-                                            std::to_string(size()));
-  }
-  if (options_.shuffle) {
-    fill_shuffled(position, out);
-  } else {
+  check_range(position, out.size());
+  if (!options_.shuffle) {
     fill_in_order(position, out);
+    return;
   }
+  for_shuffled(position, out.size(), [&](std::size_t i, std::uint32_t offset) {
+    out[i] = offset + part_at_offset(offset).to_item;
+  });
+}
+
+void EpochPlan::fill_places(std::uint64_t position, std::span<ItemPlace> out) {
+  check_range(position, out.size());
+  if (!options_.shuffle) {
+    places_in_order(position, out);
+    return;
+  }
+  for_shuffled(position, out.size(), [&](std::size_t i, std::uint32_t offset) {
+    const Part& part = part_at_offset(offset);
+    out[i] = {part.interval, offset - part.begin};
+  });
 }
 
 void EpochPlan::fill_in_order(std::uint64_t position, std::span<std::uint64_t> out) const {
@@ -101,32 +118,68 @@ void EpochPlan::fill_in_order(std::uint64_t position, std::span<std::uint64_t> o
   }
 }
 
-void EpochPlan::fill_shuffled(std::uint64_t position, std::span<std::uint64_t> out) {
-  while (!out.empty()) {
+void EpochPlan::places_in_order(std::uint64_t position, std::span<ItemPlace> out) const {
+  if (out.empty()) return;
+  std::size_t k = window_at(position);
+  for (ItemPlace& place : out) {
+    while (position == set_->start_of(k + 1)) ++k;
+    const std::uint64_t offset = position++ - set_->start_of(k);
+    if (((k | offset) >> 32) != 0) {
+      throw Error(ErrorCode::kUnsupported, "more than 2^32 - 1 intervals, or items in one");
+    }
+    place = {static_cast<std::uint32_t>(k), static_cast<std::uint32_t>(offset)};
+  }
+}
+
+template <typename Take>
+void EpochPlan::for_shuffled(std::uint64_t position, std::size_t count, const Take& take) {
+  std::size_t done = 0;
+  while (done < count) {
     const auto end = std::ranges::upper_bound(window_ends_, position);
     const auto window = static_cast<std::size_t>(end - window_ends_.begin());
     if (window != loaded_) load_window(window);
     const auto left = static_cast<std::size_t>(*end - position);
-    const std::size_t run = std::min(out.size(), left);
+    const std::size_t run = std::min(count - done, left);
     const std::uint32_t* from = offsets_.data() + (offsets_.size() - left);
-    for (std::size_t i = 0; i < run; ++i) out[i] = item_at_offset(from[i]);
+    for (std::size_t i = 0; i < run; ++i) take(done + i, from[i]);
     position += run;
-    out = out.subspan(run);
+    done += run;
   }
+}
+
+std::size_t EpochPlan::window_at(std::uint64_t position) const {
+  check_range(position, 1);
+  if (options_.shuffle) {
+    return static_cast<std::size_t>(std::ranges::upper_bound(window_ends_, position) -
+                                    window_ends_.begin());
+  }
+  return set_->interval_at(position);
+}
+
+std::uint64_t EpochPlan::window_start(std::size_t w) const noexcept {
+  if (!options_.shuffle) return set_->start_of(w);
+  return w == 0 ? 0 : window_ends_[w - 1];
+}
+
+std::size_t EpochPlan::window_end(std::size_t window) const noexcept {
+  return window + 1 < window_firsts_.size() ? window_firsts_[window + 1] : order_.size();
+}
+
+std::vector<std::uint32_t> EpochPlan::window_intervals(std::size_t w) const {
+  if (!options_.shuffle) return {static_cast<std::uint32_t>(w)};
+  const auto begin = order_.begin() + static_cast<std::ptrdiff_t>(window_firsts_[w]);
+  return {begin, order_.begin() + static_cast<std::ptrdiff_t>(window_end(w))};
 }
 
 void EpochPlan::load_window(std::size_t window) {
   loaded_ = std::numeric_limits<std::size_t>::max();  // in case memory runs out below
-  const std::size_t first = window_firsts_[window];
-  const std::size_t last =
-      window + 1 < window_firsts_.size() ? window_firsts_[window + 1] : order_.size();
   parts_.clear();
   std::uint64_t items = 0;
-  for (std::size_t k = first; k < last; ++k) {
+  for (std::size_t k = window_firsts_[window]; k < window_end(window); ++k) {
     const Interval& interval = set_->intervals()[order_[k]];
     const std::uint64_t start = items;
     items += interval.size();
-    parts_.push_back({items, interval.begin - start});
+    parts_.push_back({items, interval.begin - start, order_[k], static_cast<std::uint32_t>(start)});
   }
   index_parts(items);
   offsets_.resize(items);
@@ -148,10 +201,10 @@ void EpochPlan::index_parts(std::uint64_t items) {
   }
 }
 
-std::uint64_t EpochPlan::item_at_offset(std::uint32_t offset) const noexcept {
+const EpochPlan::Part& EpochPlan::part_at_offset(std::uint32_t offset) const noexcept {
   std::uint32_t part = buckets_[offset >> bucket_bits_];
   while (offset >= parts_[part].end) ++part;
-  return offset + parts_[part].to_item;
+  return parts_[part];
 }
 
 }  // namespace stoker

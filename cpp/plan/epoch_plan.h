@@ -16,6 +16,13 @@ namespace stoker {
 /// Part of the order: raise it when any change moves a sample. Checked when a state is loaded.
 constexpr std::uint32_t kOrderVersion = 1;
 
+/// An item as an interval of the set and a place in it.
+struct ItemPlace {
+  std::uint32_t interval = 0;
+  std::uint32_t offset = 0;
+  friend bool operator==(const ItemPlace&, const ItemPlace&) = default;
+};
+
 struct PlanOptions {
   bool shuffle = false;
   std::uint64_t seed = 42;
@@ -50,19 +57,42 @@ class EpochPlan {
   /// Item numbers at positions [position, position + out.size()). Throws kOutOfRange. Sequential
   /// calls cost O(1) per item; a jump costs one window.
   void fill(std::uint64_t position, std::span<std::uint64_t> out);
+  /// The same items as places. Throws also kUnsupported, as the constructor, for a set that is too
+  /// large for places though the order is not shuffled.
+  void fill_places(std::uint64_t position, std::span<ItemPlace> out);
+
+  /// Intervals whose items come mixed with each other, before and after all others. Without
+  /// shuffle every interval is a window.
+  [[nodiscard]] std::size_t windows() const noexcept {
+    return options_.shuffle ? window_firsts_.size() : set_->intervals().size();
+  }
+  /// The window of a position. Throws kOutOfRange.
+  [[nodiscard]] std::size_t window_at(std::uint64_t position) const;
+  /// First position of window w; window_start(windows()) is size(). REQUIRES: w <= windows().
+  [[nodiscard]] std::uint64_t window_start(std::size_t w) const noexcept;
+  /// Numbers of the intervals of window w. REQUIRES: w < windows().
+  [[nodiscard]] std::vector<std::uint32_t> window_intervals(std::size_t w) const;
+  [[nodiscard]] const IntervalSet& set() const noexcept { return *set_; }
 
  private:
   /// Where one interval of the loaded window lies among the window's unshuffled offsets.
   struct Part {
     std::uint64_t end = 0;      // first offset after it
     std::uint64_t to_item = 0;  // item number = offset + to_item (modulo 2^64)
+    std::uint32_t interval = 0;
+    std::uint32_t begin = 0;  // first offset of it
   };
 
+  void check_range(std::uint64_t position, std::size_t count) const;
   void fill_in_order(std::uint64_t position, std::span<std::uint64_t> out) const;
-  void fill_shuffled(std::uint64_t position, std::span<std::uint64_t> out);
+  void places_in_order(std::uint64_t position, std::span<ItemPlace> out) const;
+  /// Calls take(i, offset) with the offset in the loaded window for each of `count` positions.
+  template <typename Take>
+  void for_shuffled(std::uint64_t position, std::size_t count, const Take& take);
   void load_window(std::size_t window);
   void index_parts(std::uint64_t items);
-  [[nodiscard]] std::uint64_t item_at_offset(std::uint32_t offset) const noexcept;
+  [[nodiscard]] std::size_t window_end(std::size_t window) const noexcept;
+  [[nodiscard]] const Part& part_at_offset(std::uint32_t offset) const noexcept;
 
   std::shared_ptr<const IntervalSet> set_;
   PlanOptions options_;

@@ -35,13 +35,17 @@ IntervalSet::IntervalSet(std::vector<Interval> intervals) : intervals_(std::move
   }
 }
 
-std::uint64_t IntervalSet::item_at(std::uint64_t position) const {
+std::size_t IntervalSet::interval_at(std::uint64_t position) const {
   const auto end = std::upper_bound(ends_.begin(), ends_.end(), position);
   if (end == ends_.end()) {
     throw Error(ErrorCode::kOutOfRange,
                 "position " + std::to_string(position) + " of " + std::to_string(size()));
   }
-  const auto k = static_cast<std::size_t>(end - ends_.begin());
+  return static_cast<std::size_t>(end - ends_.begin());
+}
+
+std::uint64_t IntervalSet::item_at(std::uint64_t position) const {
+  const std::size_t k = interval_at(position);
   return intervals_[k].begin + (position - start_of(k));
 }
 

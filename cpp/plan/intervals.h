@@ -32,6 +32,8 @@ class IntervalSet {
   [[nodiscard]] std::uint64_t item_at(std::uint64_t position) const;
   /// How many positions from p on lie in the interval of p (at least 1). REQUIRES: p < size().
   [[nodiscard]] std::uint64_t run_at(std::uint64_t position) const;
+  /// The interval of position p, O(log n). Throws kOutOfRange.
+  [[nodiscard]] std::size_t interval_at(std::uint64_t position) const;
   /// First position of interval k; start_of(intervals().size()) is size().
   [[nodiscard]] std::uint64_t start_of(std::size_t k) const noexcept {
     return k == 0 ? 0 : ends_[k - 1];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random access to items: global item number -> bytes, over an LRU of open chunks.
+// Random access to items: global item number -> bytes, over a bounded set of open chunks.
 #pragma once
 
 #include <atomic>
@@ -26,7 +26,7 @@ struct ItemAddress {
   std::uint32_t item = 0;
 };
 
-/// Chunks are opened when first touched and closed least-recently-opened first. NOT thread-safe
+/// Chunks are opened when first touched and closed in the order of opening. NOT thread-safe
 /// (callers hold a lock) but for size() and locate(), which any thread may call at any time. After
 /// fork the child may go on using it (mappings and buffers are inherited, there are no threads,
 /// locks or descriptors).

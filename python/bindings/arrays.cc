@@ -6,6 +6,8 @@
 
 #include <array>
 #include <cstring>
+#include <memory>
+#include <utility>
 
 namespace stoker::bindings {
 namespace {
@@ -32,6 +34,27 @@ nb::object new_array(const ElementType& type, std::span<const std::int64_t> shap
       nb::steal(PyArray_Empty(static_cast<int>(shape.size()), dims.data(), descr, /*fortran=*/0));
   if (!array.is_valid()) throw nb::python_error();
   *data = static_cast<std::uint8_t*>(PyArray_DATA(reinterpret_cast<PyArrayObject*>(array.ptr())));
+  return array;
+}
+
+nb::object array_over(const ElementType& type, std::span<const std::int64_t> shape,
+                      std::uint8_t* data, std::shared_ptr<void> owner) {
+  require_numpy();
+  std::array<npy_intp, NPY_MAXDIMS> dims{};
+  for (std::size_t i = 0; i < shape.size(); ++i) dims[i] = shape[i];
+  const nb::capsule keeper(new std::shared_ptr<void>(std::move(owner)), [](void* held) noexcept {
+    delete static_cast<std::shared_ptr<void>*>(held);
+  });
+  auto* descr = reinterpret_cast<PyArray_Descr*>(type.carrier.ptr());
+  Py_INCREF(descr);  // PyArray_NewFromDescr steals it
+  nb::object array = nb::steal(
+      PyArray_NewFromDescr(&PyArray_Type, descr, static_cast<int>(shape.size()), dims.data(),
+                           /*strides=*/nullptr, data, NPY_ARRAY_CARRAY, /*obj=*/nullptr));
+  if (!array.is_valid()) throw nb::python_error();
+  PyObject* base = nb::object(keeper).release().ptr();  // PyArray_SetBaseObject steals it
+  if (PyArray_SetBaseObject(reinterpret_cast<PyArrayObject*>(array.ptr()), base) != 0) {
+    throw nb::python_error();
+  }
   return array;
 }
 

@@ -5,6 +5,7 @@
 #include <nanobind/nanobind.h>
 
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "base/bytes.h"
@@ -26,6 +27,10 @@ struct ElementType {
 /// the GIL.
 [[nodiscard]] nb::object new_array(const ElementType& type, std::span<const std::int64_t> shape,
                                    std::uint8_t** data);
+
+/// A writable numpy.ndarray of `shape` over memory that `owner` keeps alive. REQUIRES: the GIL.
+[[nodiscard]] nb::object array_over(const ElementType& type, std::span<const std::int64_t> shape,
+                                    std::uint8_t* data, std::shared_ptr<void> owner);
 
 /// A torch.Tensor that shares the memory of `array`. Imports torch on first use. REQUIRES: the GIL.
 [[nodiscard]] nb::object to_tensor(nb::object array, const ElementType& type);

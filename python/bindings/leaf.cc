@@ -144,7 +144,8 @@ nb::object decode_leaf(const Leaf& leaf, const ElementTypes& types, ByteSpan byt
       try {
         return to_tensor(decode_jpeg_array(bytes), uint8_type());
       } catch (const Error& error) {
-        throw_corrupt(leaf, error.message());
+        throw Error(error.code(),
+                    "leaf " + leaf.path + " (stored as '" + leaf.format + "'): " + error.message());
       }
     case LeafKind::kPython:
       return decode_python(leaf, bytes);

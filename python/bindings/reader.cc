@@ -5,6 +5,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -129,12 +130,15 @@ void register_token_reader(nb::module_& m) {
           "__init__",
           [](TokenReader* self, std::shared_ptr<ChunkTable> table, const std::string& verify,
              std::vector<std::uint64_t> tokens, std::uint64_t block_size, nb::object type,
-             bool as_tensor) {
-            new (self) TokenReader(std::move(table), verify_from_name(verify), std::move(tokens),
-                                   block_size, element_type(type), as_tensor);
+             bool as_tensor, nb::object wide) {
+            new (self) TokenReader(
+                std::move(table), verify_from_name(verify), std::move(tokens), block_size,
+                element_type(type), as_tensor,
+                wide.is_none() ? std::nullopt : std::optional<ElementType>(element_type(wide)));
           },
           nb::arg("table"), nb::arg("verify"), nb::arg("tokens"), nb::arg("block_size"),
-          nb::arg("type"), nb::arg("as_tensor"))
+          nb::arg("type"), nb::arg("as_tensor"), nb::arg("wide").none(),
+          "wide: the int64 that tokens are widened to, or None.")
       .def_prop_ro("size", &TokenReader::size)
       .def("get", &TokenReader::get, nb::arg("index"), nb::arg("whole") = false)
       .def("close", &TokenReader::close, "Close all chunks; they open again when needed.");
@@ -148,6 +152,14 @@ void register_reader(nb::module_& m) {
   m.def("make_table", &make_table, nb::arg("directory"), nb::arg("filenames"), nb::arg("items"),
         nb::arg("raw_bytes"), nb::arg("file_bytes"), nb::arg("checksums"), nb::arg("has_checksum"),
         nb::arg("compressed"));
+  nb::class_<ChunkOpener>(m, "ChunkOpener",
+                          "Opens the chunks of a table and remembers which were verified.")
+      .def(
+          "__init__",
+          [](ChunkOpener* self, std::shared_ptr<ChunkTable> table, const std::string& verify) {
+            new (self) ChunkOpener(std::move(table), verify_from_name(verify));
+          },
+          nb::arg("table"), nb::arg("verify"));
   register_sample_reader(m);
   register_token_reader(m);
 }

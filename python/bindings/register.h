@@ -15,5 +15,7 @@ void register_io(nb::module_& m);
 void register_plan(nb::module_& m);
 void register_decoder(nb::module_& m);
 void register_reader(nb::module_& m);
+void register_vision(nb::module_& m);
+void register_engine(nb::module_& m);
 
 }  // namespace stoker::bindings

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sample_reader.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -8,11 +9,26 @@
 
 namespace stoker::bindings {
 
+namespace {
+
+// A shuffled epoch goes back and forth in a window of 16 chunks: all of them must stay
+// decompressed, or each sample would decompress its chunk anew.
+ItemReaderOptions options_for(const ChunkTable& table) {
+  constexpr std::uint64_t kWindowAndNext = 17;
+  ItemReaderOptions options;
+  for (const std::uint64_t bytes : table.raw_bytes) {
+    options.max_buffer_bytes = std::max(options.max_buffer_bytes, kWindowAndNext * bytes);
+  }
+  return options;
+}
+
+}  // namespace
+
 SharedItemReader::SharedItemReader(std::shared_ptr<const ChunkTable> table, Verify verify)
     : table_(std::move(table)),
       verify_(verify),
       mutex_(std::make_unique<std::mutex>()),
-      reader_(std::make_unique<ItemReader>(table_, verify_)) {
+      reader_(std::make_unique<ItemReader>(table_, verify_, options_for(*table_))) {
   size_ = reader_->size();
 }
 
@@ -27,7 +43,7 @@ void SharedItemReader::recover_after_fork() {
   static_cast<void>(mutex_.release());
   static_cast<void>(reader_.release());
   mutex_ = std::make_unique<std::mutex>();
-  reader_ = std::make_unique<ItemReader>(table_, verify_);
+  reader_ = std::make_unique<ItemReader>(table_, verify_, options_for(*table_));
 }
 
 Bytes SharedItemReader::item(std::uint64_t index, Purpose purpose, ItemAddress* address) {

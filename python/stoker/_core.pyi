@@ -3,6 +3,7 @@
 """The native core of stoker. Private: use the Python modules."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy
 import numpy.typing
@@ -108,6 +109,11 @@ class ChunkTable:
 
 def make_table(directory: str, filenames: Sequence[str], items: Sequence[int], raw_bytes: Sequence[int], file_bytes: Sequence[int], checksums: Sequence[int], has_checksum: Sequence[int], compressed: bool) -> ChunkTable: ...
 
+class ChunkOpener:
+    """Opens the chunks of a table and remembers which were verified."""
+
+    def __init__(self, table: ChunkTable, verify: str) -> None: ...
+
 class SampleReader:
     """Random access to the samples of a dataset."""
 
@@ -133,7 +139,8 @@ class SampleReader:
 class TokenReader:
     """Fixed windows over the token run of each chunk."""
 
-    def __init__(self, table: ChunkTable, verify: str, tokens: Sequence[int], block_size: int, type: object, as_tensor: bool) -> None: ...
+    def __init__(self, table: ChunkTable, verify: str, tokens: Sequence[int], block_size: int, type: object, as_tensor: bool, wide: object | None) -> None:
+        """wide: the int64 that tokens are widened to, or None."""
 
     @property
     def size(self) -> int: ...
@@ -142,3 +149,93 @@ class TokenReader:
 
     def close(self) -> None:
         """Close all chunks; they open again when needed."""
+
+class ImageSteps:
+    """
+    Steps for images; sizes are (height, width). Add all before the first run.
+    """
+
+    def __init__(self) -> None: ...
+
+    def add_random_resized_crop(self, size: tuple[int, int], scale: tuple[float, float], ratio: tuple[float, float], interpolation: str) -> None: ...
+
+    def add_resize(self, size: tuple[int, int], shorter: int, longest: int, interpolation: str) -> None: ...
+
+    def add_center_crop(self, size: tuple[int, int]) -> None: ...
+
+    def add_random_crop(self, size: tuple[int, int], padding: Sequence[int], pad_if_needed: bool) -> None: ...
+
+    def add_flip(self, p: float) -> None: ...
+
+    def add_color_jitter(self, brightness: tuple[float, float] | None, contrast: tuple[float, float] | None, saturation: tuple[float, float] | None, hue: tuple[float, float] | None) -> None: ...
+
+    def add_grayscale(self) -> None: ...
+
+    def set_format(self, type: str, channels_last: bool, channels: int, scale: Sequence[float], offset: Sequence[float]) -> None:
+        """
+        value = pixel * scale + offset per channel; for type 'uint8' the pixel.
+        """
+
+    def output_size(self, width: int, height: int) -> tuple[int, int]:
+        """(height, width) of the result for an image of this size."""
+
+    def run_jpeg(self, data: object, key: Sequence[int]) -> numpy.typing.NDArray[Any]:
+        """
+        A JPEG file to pixels: (C, H, W), or (H, W, C) when channels come last; bfloat16 as uint16.
+        """
+
+    def run_rgb(self, data: object, width: int, height: int, key: Sequence[int]) -> numpy.typing.NDArray[Any]:
+        """The same for packed RGB bytes."""
+
+class BatchSpec:
+    """What a batch consists of."""
+
+    def __init__(self, batch_rows: int) -> None: ...
+
+    def add_column(self, kind: str, path: str, format: str, row_bytes: int, header: bytes) -> None:
+        """
+        kind: 'fixed', 'shaped' (a header that every row must have), 'text' or 'bytes'.
+        """
+
+    def add_image(self, path: str, format: str, steps: ImageSteps, width: int, height: int) -> None: ...
+
+    def set_tokens(self, block_size: int, token_bytes: int, is_signed: bool, to_int64: bool) -> None: ...
+
+    def lay_out(self) -> None:
+        """Give every column its place; call once, at the end."""
+
+    def offset(self, column: int) -> int:
+        """Where a column begins in the memory of a batch."""
+
+    @property
+    def slab_bytes(self) -> int: ...
+
+class BatchLoader:
+    """Batches of one epoch on one rank, by threads."""
+
+    def __init__(self, opener: ChunkOpener, intervals: IntervalSet, order: tuple[bool, int, int, int], slices: tuple[int, int, int, int, bool], chunk_sizes: Sequence[int], chunk_tokens: Sequence[int], spec: BatchSpec, threads: int, depth: int, skip_corrupt: bool, offered_slabs: bool) -> None:
+        """
+        order: (shuffle, seed, epoch, window); slices: (start, batch size, rank, world size, drop_last).
+        """
+
+    def set_views(self, views: Sequence[object]) -> None:
+        """
+        Per column: (column, (numpy dtype, torch dtype | None) | None, shape of a row).
+        """
+
+    def offer(self, memory: object) -> None:
+        """Writable memory for a batch to come, slab_bytes long."""
+
+    def next(self, wrap: bool) -> tuple[int, int, int, list[Any]] | None:
+        """
+        (position, rows, skipped, columns) of the next batch, None at the end. wrap: columns are tensors; else None (offered memory), but lists of str or bytes in either case.
+        """
+
+    def close(self) -> None:
+        """Stop and join the threads."""
+
+    def stats(self) -> dict[str, int]: ...
+
+    @property
+    def forked(self) -> bool:
+        """True in a child of the process that made it, where it cannot be used."""

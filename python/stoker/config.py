@@ -6,10 +6,14 @@ The only module besides `stoker.environment` that reads ``os.environ``. Argument
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass
+from pathlib import Path
 
 from stoker.exceptions import InvalidArgumentError
+
+_NO_QUOTA = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,5 +49,22 @@ def _int(name: str, default: int | None) -> int | None:
 
 
 def usable_cpus() -> int:
-    """Return how many CPU cores this process may run on (affinity mask), at least 1."""
-    return len(os.sched_getaffinity(0)) or 1
+    """Return how many CPU cores this process may use: affinity mask and cgroup quota, at least 1."""
+    return max(min(len(os.sched_getaffinity(0)), _cgroup_cpus()), 1)
+
+
+def _cgroup_cpus(root: Path = Path("/sys/fs/cgroup"), me: Path = Path("/proc/self/cgroup")) -> int:
+    """Return the smallest CPU quota of this process's cgroup (version 2) and those around it, rounded up."""
+    smallest = float(_NO_QUOTA)
+    try:
+        path = next(line[3:] for line in me.read_text().splitlines() if line.startswith("0::"))
+    except (OSError, StopIteration):
+        path = "/"
+    group = root / path.strip("/")
+    for folder in (group, *(up for up in group.parents if up.is_relative_to(root))):
+        try:
+            quota, period = (folder / "cpu.max").read_text().split()
+            smallest = min(smallest, int(quota) / int(period))
+        except (OSError, ValueError, ZeroDivisionError):  # no such file, or "max"
+            continue
+    return math.ceil(smallest)

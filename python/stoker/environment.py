@@ -15,6 +15,7 @@ _RANK_VARIABLES = (
     ("SLURM_PROCID", "SLURM_NTASKS"),
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
 )
+_LOCAL_SIZE_VARIABLES = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,15 @@ def detect() -> World:
     if info is None:
         return World(rank, world_size)
     return World(rank, world_size, info.id, info.num_workers, in_worker=True)
+
+
+def local_world_size() -> int:
+    """Return how many ranks share this machine, as the launcher says; 1 when it does not."""
+    for name in _LOCAL_SIZE_VARIABLES:
+        text = os.environ.get(name, "")
+        if text.isdigit() and int(text) > 0:
+            return int(text)
+    return 1
 
 
 def _distributed() -> tuple[int, int] | None:

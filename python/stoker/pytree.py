@@ -212,7 +212,7 @@ def from_json(text: str) -> TreeSpec:
             msg = f"data_spec has protocol {protocol}, this version reads {_PROTOCOL}"
             raise DatasetFormatError(msg)
         return _from_node(node)
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         if isinstance(error, DatasetFormatError):
             raise
         msg = f"data_spec cannot be read: {text[:200]!r} ({type(error).__name__}: {error})"

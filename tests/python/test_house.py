@@ -19,6 +19,8 @@ HANDED_ON = {
     "python/stoker/processing/_worker.py::run_task": "sends the error to the parent, which raises it",
     "python/stoker/processing/_worker.py::main": "sends the error to the parent, which raises it",
     "python/stoker/processing/_worker.py::_failure": "an unpicklable error still travels as text",
+    "python/stoker/streaming/_transformed.py::_produce": "hands the error to the consumer, which raises it",
+    "python/stoker/processing/_runner.py::_input": "a failing repr must not hide the failure it is shown in",
 }
 
 TOP_LEVEL = {

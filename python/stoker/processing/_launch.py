@@ -24,10 +24,19 @@ import cloudpickle
 
 from stoker.exceptions import InvalidArgumentError
 from stoker.processing._board import ProgressBoard
-from stoker.processing._worker import WorkerTask, run_task
+from stoker.processing._worker import PR_SET_PDEATHSIG, WorkerTask, run_task
 
 StartMethod = Literal["spawn", "fork"]
-_BOOT = "import sys; sys.path[:] = {path!r}; from stoker.processing._worker import main; main()"
+# The first thing a worker does: it must not outlive a parent that is killed while modules are imported.
+_BOOT = """
+import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl({death}, signal.SIGKILL)
+if os.getppid() != {parent}:
+    os._exit(1)
+sys.path[:] = {path!r}
+from stoker.processing._worker import main
+main()
+"""
 
 
 @dataclass(slots=True)
@@ -111,7 +120,7 @@ def _spawn(task: WorkerTask, board: ProgressBoard) -> Worker:
             [
                 sys.executable,
                 "-c",
-                _BOOT.format(path=sys.path),
+                _BOOT.format(path=sys.path, parent=os.getpid(), death=PR_SET_PDEATHSIG),
                 str(task_path),
                 str(sender.fileno()),
                 str(board.fd),
@@ -126,7 +135,7 @@ def _spawn(task: WorkerTask, board: ProgressBoard) -> Worker:
 def _fork(task: WorkerTask, board: ProgressBoard) -> Worker:
     receiver, sender = multiprocessing.Pipe(duplex=False)
     process = multiprocessing.get_context("fork").Process(
-        target=run_task, args=(task, sender, board), daemon=True
+        target=run_task, args=(task, sender, board, os.getpid()), daemon=True
     )
     with sender:
         process.start()

@@ -12,7 +12,8 @@ from stoker.exceptions import InvalidArgumentError
 def as_sequence(inputs: Any) -> Sequence[Any]:
     """Return ``inputs`` as something with a length and positions.
 
-    Sequences and arrays stay as they are, other iterables become a list.
+    Sequences, arrays and tensors stay as they are. Everything else is iterated, also what has a length and a
+    ``__getitem__``: that may go by label instead of position.
 
     Raises:
         InvalidArgumentError: a str, bytes or dict, nothing iterable, or no input at all.
@@ -22,9 +23,12 @@ def as_sequence(inputs: Any) -> Sequence[Any]:
     ):
         msg = f"inputs must be a sequence or an iterable of inputs, found {type(inputs).__name__}."
         raise InvalidArgumentError(msg)
-    sequence = (
-        inputs if hasattr(inputs, "__len__") and hasattr(inputs, "__getitem__") else list(inputs)
+    by_position = (
+        isinstance(inputs, Sequence)
+        or hasattr(inputs, "__array_interface__")
+        or hasattr(inputs, "numpy")
     )
+    sequence = inputs if by_position and getattr(inputs, "ndim", 1) > 0 else list(inputs)
     if len(sequence) == 0:
         msg = (
             "inputs is empty; it should be non empty: one sample (or more) is made from each input."

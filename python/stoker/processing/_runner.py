@@ -93,7 +93,7 @@ def _raise_failure(failure: WorkerFailure, task: WorkerTask) -> None:
 def _raise_death(worker: Worker, task: WorkerTask, board: ProgressBoard) -> None:
     code = worker.wait() or 0
     if code < 0:
-        how = f"was killed by {signal.Signals(-code).name}"
+        how = f"was killed by {_signal_name(-code)}"
         hint = (
             " SIGKILL often is the kernel's out-of-memory killer: use fewer workers."
             if code == -signal.SIGKILL
@@ -103,6 +103,13 @@ def _raise_death(worker: Worker, task: WorkerTask, board: ProgressBoard) -> None
         how, hint = f"ended with exit code {code}", " Something in fn ended the process."
     msg = f"optimize: {_name(task)} {how} {_input(task, board.read(task.rank)[0])}.{hint} Nothing was published."
     raise WorkerDiedError(msg)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal
+        return f"signal {number}"
 
 
 def _name(task: WorkerTask) -> str:
@@ -116,6 +123,9 @@ def _where(task: WorkerTask, current: int) -> str:
 def _input(task: WorkerTask, current: int) -> str:
     if current < 0:
         return "outside any input"
-    text = repr(task.inputs[current])
+    try:
+        text = repr(task.inputs[current])
+    except Exception as error:  # noqa: BLE001 - the user's __repr__ must not hide what happened
+        text = f"a {type(task.inputs[current]).__name__} whose repr raises {type(error).__name__}"
     text = text if len(text) <= _REPR_LIMIT else text[:_REPR_LIMIT] + "..."
     return f"at input {task.first_input + current}: {text}"

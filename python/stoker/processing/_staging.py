@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where a run writes before it is finished, and how its result appears in one step.
 
-A run owns a directory ``.stoker-staging-<token>`` inside the output directory and holds a lock on a file in it. The
-kernel frees the lock when the run dies, however it dies, so the next run can tell litter from a run at work. Committing
-writes a list of the files to be moved, moves them (never over an existing file) and writes ``index.json`` last. A run
+A run holds a lock on the file ``.stoker-lock`` of the output directory from its first look to its end, so there is never
+a second one, and writes to a directory ``.stoker-staging-<token>`` inside. The kernel frees the lock when the run dies,
+however it dies; what the next run then finds is litter. Committing writes a list of the files to be moved, moves them (never over an existing file) and writes ``index.json`` last. A run
 that finds the list of a dead one takes back what that one had moved: nothing is listed by an index yet.
 """
 
@@ -22,7 +22,7 @@ from stoker.exceptions import AlreadyExistsError, OptimizeError
 from stoker.streaming.index import INDEX_NAME, find_shards, write_document
 
 _PREFIX = ".stoker-staging-"
-_LOCK, _COMMIT = "lock", "commit.json"
+_LOCK, _COMMIT = ".stoker-lock", "commit.json"
 
 
 class Staging:
@@ -37,16 +37,21 @@ class Staging:
         """Make the directory and lock it; litter of dead runs is removed first."""
         self.output_dir = output_dir
         self._made = _make_directories(output_dir)
-        _clear_dead_runs(output_dir)
-        _refuse_existing(output_dir)
-        self.path = output_dir / f"{_PREFIX}{secrets.token_hex(8)}"
-        self.path.mkdir()
-        self._lock = _lock(self.path)
+        self._lock = _lock(output_dir)
+        try:
+            _clear_dead_runs(output_dir)
+            _refuse_existing(output_dir)
+            self.path = output_dir / f"{_PREFIX}{secrets.token_hex(8)}"
+            self.path.mkdir()
+        except BaseException:
+            _unlock(output_dir, self._lock)
+            raise
 
     def commit(self, chunks: list[dict[str, Any]], config: dict[str, Any] | None) -> None:
         """Move the chunks to the output directory and publish the index."""
         names = [chunk["filename"] for chunk in chunks]
-        _write_durably(self.path / _COMMIT, json.dumps(names))
+        inodes = {name: (self.path / name).stat().st_ino for name in names}
+        _write_durably(self.path / _COMMIT, json.dumps(inodes))
         for name in names:
             _core.publish(str(self.path / name), str(self.output_dir / name), False)  # noqa: FBT003 - a C++ positional
         _core.sync_directory(str(self.output_dir))
@@ -66,7 +71,7 @@ class Staging:
 
     def _remove(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
-        os.close(self._lock)
+        _unlock(self.output_dir, self._lock)
 
 
 def _make_directories(path: Path) -> list[Path]:
@@ -76,23 +81,32 @@ def _make_directories(path: Path) -> list[Path]:
     return missing
 
 
-def _lock(directory: Path) -> int:
-    fd = os.open(directory / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(fd)
-        msg = f"Another optimize run is writing to {directory.parent}. Wait for its end or choose another output_dir."
-        raise OptimizeError(msg) from None
-    return fd
+def _lock(output_dir: Path) -> int:
+    path = output_dir / _LOCK
+    while True:
+        fd = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(fd).st_ino == path.stat().st_ino:
+                return fd
+        except BlockingIOError:
+            os.close(fd)
+            msg = f"Another optimize run is writing to {output_dir}. Wait for its end or choose another output_dir."
+            raise OptimizeError(msg) from None
+        except FileNotFoundError:
+            pass
+        os.close(fd)  # its last holder removed the file in between: lock the one that is there now
+
+
+def _unlock(output_dir: Path, fd: int) -> None:
+    (output_dir / _LOCK).unlink(missing_ok=True)
+    os.close(fd)
 
 
 def _clear_dead_runs(output_dir: Path) -> None:
     for staging in sorted(output_dir.glob(f"{_PREFIX}*")):
-        fd = _lock(staging)
         _roll_back(staging, output_dir)
         shutil.rmtree(staging, ignore_errors=True)
-        os.close(fd)
 
 
 def _roll_back(staging: Path, output_dir: Path) -> None:
@@ -100,9 +114,15 @@ def _roll_back(staging: Path, output_dir: Path) -> None:
     record = staging / _COMMIT
     if not record.exists() or (output_dir / INDEX_NAME).exists():
         return
-    for name in json.loads(record.read_text()):
-        if not (staging / name).exists():
-            (output_dir / name).unlink(missing_ok=True)
+    try:
+        moves = json.loads(record.read_text()).items()
+    except (ValueError, AttributeError):  # not ours: we write it whole or not at all
+        return
+    for name, inode in moves:
+        moved = output_dir / name
+        # The same file, not one of that name: what somebody else put there stays.
+        if not (staging / name).exists() and moved.exists() and moved.stat().st_ino == inode:
+            moved.unlink()
 
 
 def _refuse_existing(output_dir: Path) -> None:
@@ -124,7 +144,10 @@ def _refuse_existing(output_dir: Path) -> None:
 
 
 def _write_durably(path: Path, text: str) -> None:
-    with path.open("w") as file:
+    """Write a file that is there whole or not at all, whenever the process ends."""
+    part = path.with_suffix(".part")
+    with part.open("w") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
+    part.replace(path)

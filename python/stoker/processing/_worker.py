@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 import ctypes
-import inspect
 import os
 import pickle
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -22,7 +21,7 @@ from stoker.processing._board import ProgressBoard
 from stoker.streaming.item_loader import BaseItemLoader
 from stoker.streaming.writer import BinaryWriter
 
-_PR_SET_PDEATHSIG = 1
+PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +32,7 @@ class WorkerTask:
         rank, num_workers: number of this worker among all.
         first_input: global number of its first input.
         inputs: its inputs.
-        fn: input -> sample, None (nothing), or a generator of samples.
+        fn: input -> sample, None (nothing), or a generator or other iterator of samples.
         directory: where chunks go.
         chunk_size, chunk_bytes, compression, item_loader: for the writer.
     """
@@ -67,12 +66,22 @@ class WorkerFailure:
     current: int
 
 
-def run_task(task: WorkerTask, connection: Connection, board: ProgressBoard) -> None:
-    """Do the work and send None, or a WorkerFailure; the process ends afterwards."""
+def run_task(
+    task: WorkerTask, connection: Connection, board: ProgressBoard, parent: int | None = None
+) -> None:
+    """Do the work and send None, or a WorkerFailure; the process ends afterwards.
+
+    Args:
+        task: what to do.
+        connection: where the message goes.
+        board: shared with the parent.
+        parent: process id of the parent, for a forked worker: it must not outlive it.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the parent, which ends us
-    ctypes.CDLL(None).prctl(
-        _PR_SET_PDEATHSIG, signal.SIGKILL
-    )  # a killed parent leaves no workers behind
+    if parent is not None:
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(1)
     try:
         _process(task, board)
     except BaseException as error:  # noqa: BLE001 - sent to the parent, which raises it
@@ -95,7 +104,7 @@ def _process(task: WorkerTask, board: ProgressBoard) -> None:
     for number, one in enumerate(task.inputs):
         board.write(task.rank, number, number, writer.samples)
         result = fn(one)
-        if inspect.isgenerator(result):
+        if isinstance(result, Iterator):
             for sample in result:
                 if sample is not None:
                     append(sample)

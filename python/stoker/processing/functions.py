@@ -8,7 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from stoker.config import Settings, usable_cpus
-from stoker.exceptions import DatasetFormatError, InvalidArgumentError, SampleStructureError
+from stoker.exceptions import (
+    DatasetFormatError,
+    InvalidArgumentError,
+    OptimizeError,
+    SampleStructureError,
+)
 from stoker.processing import _partition
 from stoker.processing._launch import StartMethod
 from stoker.processing._runner import run
@@ -45,7 +50,7 @@ def optimize(
     overwritten.
 
     Args:
-        fn: input -> sample; None = no sample; a generator = its samples. A sample is any nesting of dict, list and
+        fn: input -> sample; None = no sample; a generator or other iterator = its samples. A sample is any nesting of dict, list and
             tuple (...) of leaves; all samples have the structure and leaf types of the first. Functions of a script,
             lambdas, partials and callable objects work.
         inputs: a sequence, array or iterable.
@@ -63,8 +68,8 @@ def optimize(
 
     Raises:
         InvalidArgumentError: arguments that can never work (a ValueError); nothing has run.
-        OptimizeError: ``output_dir`` holds a dataset already, or a worker died (WorkerDiedError: which worker, input
-            and signal).
+        OptimizeError: ``output_dir`` holds a dataset already, another run writes to it, ``fn`` returned no sample at
+            all, or a worker died (WorkerDiedError: which worker, input and signal).
         SampleStructureError: samples of different structure; the message names the sample, the leaf and both.
         Exception: whatever ``fn`` raised, with the worker's traceback and the input.
     """
@@ -127,7 +132,7 @@ def _positive(name: str, value: object) -> int:
 def _merge(directory: Path, tasks: Sequence[WorkerTask]) -> dict[str, Any]:
     documents = [read_document(directory / f"{task.rank}.index.json") for task in tasks]
     try:
-        return merge_documents(documents)
+        merged = merge_documents(documents)
     except DatasetFormatError as error:
         parts = ", ".join(
             f"worker {t.rank} had inputs {t.first_input} to {t.first_input + len(t.inputs) - 1}"
@@ -135,3 +140,8 @@ def _merge(directory: Path, tasks: Sequence[WorkerTask]) -> dict[str, Any]:
         )
         msg = f"The workers made samples of different structure. {error} ({parts})"
         raise SampleStructureError(msg) from None
+    if not merged["chunks"]:
+        count = sum(len(task.inputs) for task in tasks)
+        msg = f"fn returned no sample for any of the {count} inputs (None means no sample). Nothing was published."
+        raise OptimizeError(msg)
+    return merged

@@ -12,6 +12,7 @@ from stoker.exceptions import StateMismatchError
 logger = logging.getLogger(__name__)
 
 STATE_VERSION = 1
+_TOO_BIG = 1 << 63  # C++ takes 64 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,12 @@ def load_progress(state: dict[str, Any], current: Progress, *, force: bool) -> t
             "Loading a state that does not fit (force_override_state_dict=True): %s.", text
         )
     epoch, position = state["epoch"], state["position"]
-    if type(epoch) is not int or type(position) is not int or epoch < 0 or position < 0:
+    if (
+        type(epoch) is not int
+        or type(position) is not int
+        or not 0 <= epoch < _TOO_BIG
+        or position < 0
+    ):
         msg = f"The state has epoch={epoch!r} and position={position!r}; both must be ints of at least 0."
         raise StateMismatchError(msg)
     if position > current.samples:

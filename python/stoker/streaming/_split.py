@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from itertools import accumulate
 
 import numpy as np
@@ -11,6 +10,9 @@ import numpy as np
 from stoker.exceptions import InvalidArgumentError
 
 Ranges = tuple[list[int], list[int]]
+_MOST_COPIES = 1_000_000
+_HALF = 1 << 32
+_ROUNDING = 1e-12  # 0.29 of 100 is 29, whatever float makes of 0.29
 
 
 def subsample(counts: list[int], fraction: float, *, shuffle: bool, seed: int) -> Ranges:
@@ -24,25 +26,26 @@ def subsample(counts: list[int], fraction: float, *, shuffle: bool, seed: int) -
         seed: of that order.
 
     Raises:
-        InvalidArgumentError: ``fraction`` is no float above 0.
+        InvalidArgumentError: ``fraction`` is no float above 0, or above a million.
     """
     if (
         isinstance(fraction, bool)
         or not isinstance(fraction, (int, float))
-        or not 0 < fraction < math.inf
+        or not 0 < fraction <= _MOST_COPIES
     ):
-        msg = f"subsample={fraction!r} must be a float with a value greater than 0."
+        msg = f"subsample={fraction!r} must be a float with a value greater than 0 (and at most {_MOST_COPIES:,})."
         raise InvalidArgumentError(msg)
     ends = list(accumulate(counts))
     starts = [end - count for end, count in zip(ends, counts, strict=True)]
     if fraction == 1:
         return starts, ends
-    wanted = int(sum(counts) * fraction)
+    wanted = int(sum(counts) * fraction * (1 + _ROUNDING))
     begins: list[int] = []
     stops: list[int] = []
     copy = 0
     while wanted > 0:
-        key = [seed] if copy == 0 else [seed, copy]
+        low, high = seed % _HALF, seed // _HALF  # RandomState takes 32 bits at a time
+        key = [low, *([high] if high else []), *([copy] if copy else [])]
         order = (
             np.random.RandomState(key).permutation(len(counts)) if shuffle else range(len(counts))
         )

@@ -17,7 +17,7 @@ def zstd_level(compression: str | None) -> int | None:
     """
     if compression is None:
         return None
-    name, colon, level = compression.partition(":")
+    name, colon, level = str(compression).partition(":")
     if name == "zstd" and not colon:
         return _DEFAULT_LEVEL
     if name == "zstd" and level.isdigit() and 1 <= int(level) <= _MAX_LEVEL:

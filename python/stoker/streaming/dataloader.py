@@ -3,34 +3,61 @@
 
 from __future__ import annotations
 
+import time
+import warnings
 from collections.abc import Callable, Iterator
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal, NoReturn
 
 import torch
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, default_collate
 
 from stoker import environment
+from stoker.config import usable_cpus
 from stoker.exceptions import InvalidArgumentError
 from stoker.streaming._assignment import Cursor
-from stoker.streaming.dataset import StreamingDataset
+from stoker.streaming._loader_stats import LoaderStats
+from stoker.streaming._native_batch import BatchPlan, NativeBatches, NotNativeError
+from stoker.streaming._progress import Progress
+from stoker.streaming._skipping import (
+    Skipped,
+    SkippingCollate,
+    past_skipped,
+    without_skipped,
+)
+from stoker.streaming._transformed import transformed
+from stoker.streaming.dataset import OnError, StreamingDataset
+
+Backend = Literal["auto", "native", "torch"]
+_DEPTH = 4  # batches in work ahead of the consumer
 
 
 class StreamingDataLoader(DataLoader[Any]):
-    """A torch DataLoader whose order and state do not depend on its workers.
+    """Batches of a StreamingDataset, whose order, contents and state do not depend on workers.
 
-    Each ``iter(loader)`` starts the next epoch (1, 2, ...), or goes on where a loaded state stopped. The batches are
-    the same for any ``num_workers``. `state_dict` counts samples that were handed out, never those prefetched.
+    Each ``iter(loader)`` starts the next epoch (1, 2, ...), or goes on where a loaded state stopped. `state_dict` counts
+    samples that were handed out, never those prefetched.
+
+    Two backends give the same batches. "native": C++ threads of this process read, decode and transform straight into
+    batch tensors; for samples of numbers, text, bytes, arrays, tensors, JPEGs and tokens, with the transforms of
+    `stoker.vision`. "torch": worker processes, for everything else. `explain` says which one runs and why.
 
     Args:
         dataset: a StreamingDataset.
         batch_size: samples per batch on this rank; None = samples one by one.
-        num_workers: worker processes; 0 = read in this process.
+        num_workers: native: threads (None = the CPU cores this process may use, divided by the ranks of this machine; 0
+            = decode in the caller's thread). torch: processes (None = 0 = read in this process).
         shuffle, drop_last: when given, set on the dataset.
         collate_fn: list of samples -> batch; None = torch's default.
+        backend: "auto" takes native whenever it gives the same batches.
+        batch_transform: batch -> batch, run on a thread beside the training loop, one batch after another.
+        on_error: "skip" leaves damaged samples out of their batch (see `stats`); the positions of the others and of a
+            resume stay what they are. Missing files and failing functions raise all the same.
         **kwargs: every other DataLoader argument (pin_memory, persistent_workers, prefetch_factor, ...).
 
     Raises:
         RuntimeError: ``dataset`` is something else.
+        InvalidArgumentError: an argument that can never work.
     """
 
     dataset: StreamingDataset
@@ -40,29 +67,60 @@ class StreamingDataLoader(DataLoader[Any]):
         dataset: StreamingDataset,
         *,
         batch_size: int | None = 1,
-        num_workers: int = 0,
+        num_workers: int | None = None,
         shuffle: bool | None = None,
         drop_last: bool | None = None,
         collate_fn: Callable[[list[Any]], Any] | None = None,
+        backend: Backend = "auto",
+        batch_transform: Callable[[Any], Any] | None = None,
+        on_error: OnError = "raise",
         **kwargs: Any,
     ) -> None:
-        """Check the dataset; nothing is read and no worker starts."""
+        """Check the arguments; nothing is read and no worker starts."""
         if not isinstance(dataset, StreamingDataset):
             msg = f"StreamingDataLoader takes a StreamingDataset, found {type(dataset).__name__}. Use torch's DataLoader for others."
             raise RuntimeError(msg)  # noqa: TRY004 - the class the field expects here
+        _check_choice("backend", backend, ("auto", "native", "torch"))
+        _check_choice("on_error", on_error, ("raise", "skip"))
         if shuffle is not None:
             dataset.set_shuffle(shuffle)
         if drop_last is not None:
             dataset.set_drop_last(drop_last)
-        super().__init__(
-            dataset, batch_size=batch_size, num_workers=num_workers, collate_fn=collate_fn, **kwargs
-        )
+        if kwargs.get("in_order") is False:
+            msg = (
+                "in_order=False cannot be resumed exactly: batches would come in the order of luck."
+            )
+            raise InvalidArgumentError(msg)
+        self._given_workers = num_workers
+        self._not_native = _reason_against(batch_size, collate_fn, kwargs)
+        self._backend, self._on_error = backend, on_error
+        self._batch_transform = batch_transform
+        if on_error == "skip" and batch_size is not None:
+            collate_fn = SkippingCollate(collate_fn or default_collate)
+        with warnings.catch_warnings():
+            if backend != "torch":  # they may become threads; `_decision` warns when they do not
+                warnings.filterwarnings("ignore", message="This DataLoader will create")
+            super().__init__(
+                dataset,
+                batch_size=batch_size,
+                num_workers=num_workers or 0,
+                collate_fn=collate_fn,
+                **kwargs,
+            )
         self._batch_samples = batch_size or 1
+        self._plan: BatchPlan | None = None
+        self._decided: str | None = None  # the sentence of `explain`
+        self._stats = LoaderStats("torch")
+        self._running: NativeBatches | None = None
+        self._cell: torch.Tensor | None = (
+            None  # (epoch, start, shuffle, drop_last) for persistent workers
+        )
+        self._frozen: Progress | None = None  # of the running or last iteration, at its start
+        self._iteration = 0  # its number: an older one that is still asked no longer counts
         self._epoch = 0  # of the running or last iteration; 0 = none yet
         self._next_epoch: int | None = None
         self._resume_at = 0
         self._position = 0
-        self._has_run = False
 
     def __len__(self) -> int:
         """Return the batches of a whole epoch on this rank."""
@@ -73,48 +131,144 @@ class StreamingDataLoader(DataLoader[Any]):
         drop_last = self.dataset.drop_last_in(world.world_size)
         return Cursor(epoch, start, self._batch_samples, drop_last, world.rank, world.world_size)
 
+    # ---- backend
+
+    def explain(self) -> str:
+        """Return which backend runs and why, in one sentence. Reads the first sample."""
+        return self._decide()
+
+    def _decide(self) -> str:
+        if self._decided is None:
+            self._decided = self._decision()
+        return self._decided
+
+    def _decision(self) -> str:
+        reason = "backend='torch' was asked for" if self._backend == "torch" else self._not_native
+        if reason is None:
+            try:
+                self._plan = self.dataset.plan_batches(self._batch_samples)
+            except NotNativeError as error:
+                reason = str(error)
+        if self._plan is not None:
+            threads = self._threads()
+            who = f"{threads} threads" if threads > 1 else "1 thread" if threads else "this thread"
+            return f"native: {who} in C++ decode {self._plan.describe()} into batches."
+        if self._backend == "native":
+            msg = f"backend='native' cannot build these batches: {reason}. Use backend='auto'."
+            raise InvalidArgumentError(msg)
+        if self._backend == "auto":
+            self.check_worker_number_rationality()
+        where = f"{self.num_workers} worker processes" if self.num_workers else "this process"
+        return f"torch: {where} build the batches in Python, because {reason}."
+
+    def _threads(self) -> int:
+        if self._given_workers is not None:
+            return self._given_workers
+        return max(usable_cpus() // environment.local_world_size(), 1)
+
+    # ---- iteration
+
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override] # torch promises its own iterator class
         """Start the next epoch, or the rest of a loaded one.
 
         Raises:
-            InvalidArgumentError: drop_last and fewer samples than one batch on every rank need.
+            InvalidArgumentError: drop_last and fewer samples than one batch on every rank need; or backend="native" for
+                samples that only Python can read.
         """
+        self._adopt_state_of_dataset()
         epoch = self._next_epoch if self._next_epoch is not None else self._epoch + 1
         cursor, total = self._cursor(epoch, self._resume_at), self.dataset.num_samples
         if cursor.start == 0 and total and cursor.num_batches(total) == 0:
-            msg = (
-                f"The dataset has {total} samples, fewer than one global batch of {cursor.global_batch} "
-                f"(batch_size {cursor.batch_size} x {cursor.world_size} ranks), and drop_last leaves it out. Use a smaller "
-                "batch_size or drop_last=False."
-            )
-            raise InvalidArgumentError(msg)
+            _raise_too_few(cursor, total)
+        if total:
+            self._decide()
+        batches = self._start(cursor)
         self._epoch, self._next_epoch, self._resume_at = epoch, None, 0
-        self._position, self._has_run = cursor.start, True
-        return self._counted(cursor, self._start(cursor))
+        self._position = cursor.start
+        self._frozen = self.dataset.progress(epoch, cursor.start)
+        self._iteration += 1
+        if self._batch_transform is not None:
+            batches = transformed(batches, past_skipped(self._batch_transform))
+        return self._counted(cursor, batches, self._iteration)
+
+    def _adopt_state_of_dataset(self) -> None:
+        """Continue where a state loaded into the dataset, and not into this loader, stopped."""
+        loaded = self.dataset.take_loaded_state()
+        if loaded is not None and self._next_epoch is None:
+            self._next_epoch, self._resume_at = loaded
 
     def _start(self, cursor: Cursor) -> Iterator[Any]:
+        if self._plan is not None:
+            return self._start_native(cursor, self._plan)
+        self._running, self._stats = None, LoaderStats("torch")
+        batches = self._start_torch(cursor)
+        return without_skipped(batches, self._stats) if self._on_error == "skip" else batches
+
+    def _start_native(self, cursor: Cursor, plan: BatchPlan) -> Iterator[Any]:
+        threads = self._threads()
+        pin_memory = bool(self.pin_memory) and torch.cuda.is_available()
+
+        def engine(start: int) -> Any:
+            return self.dataset.batch_engine(
+                plan,
+                cursor,
+                start,
+                threads=threads,
+                depth=_DEPTH,
+                skip_corrupt=self._on_error == "skip",
+                offered_slabs=pin_memory,
+            )
+
+        depth = _DEPTH if threads else 1
+        batches = NativeBatches(plan, engine, cursor, pin_memory=pin_memory, depth=depth)
+        self._running, self._stats = batches, LoaderStats("native", threads=threads)
+        return batches
+
+    def _start_torch(self, cursor: Cursor) -> Iterator[Any]:
         """Let torch start (or restart) its iteration with this cursor in the dataset and its workers."""
         dataset = self.dataset
         if self.persistent_workers:
-            if dataset._cell is None:  # noqa: SLF001 - one room
-                dataset._cell = torch.zeros(2, dtype=torch.int64)  # noqa: SLF001
-                dataset._cell.share_memory_()  # type: ignore[no-untyped-call]  # noqa: SLF001
-            dataset._cell.copy_(torch.tensor([cursor.epoch, cursor.start]))  # noqa: SLF001
-        dataset._cursor = cursor  # noqa: SLF001
-        try:
+            if self._cell is None:
+                self._cell = torch.zeros(4, dtype=torch.int64)
+                self._cell.share_memory_()  # type: ignore[no-untyped-call]
+            self._cell.copy_(
+                torch.tensor([cursor.epoch, cursor.start, dataset.shuffle, cursor.drop_last])
+            )
+        with dataset.lent_to_loader(cursor, self._cell, self._on_error):
             dataset.open()
             return super().__iter__()
-        finally:
-            dataset._cursor = None  # noqa: SLF001
 
-    def _counted(self, cursor: Cursor, batches: Iterator[Any]) -> Iterator[Any]:
+    def _counted(self, cursor: Cursor, batches: Iterator[Any], iteration: int) -> Iterator[Any]:
         end = cursor.end(self.dataset.num_samples)
-        position = cursor.start
-        for batch in batches:
+        position, stats = cursor.start, self._stats
+        while True:
+            asked = time.perf_counter()
+            try:
+                batch = next(batches)
+            except StopIteration:
+                break
             position = min(position + cursor.global_batch, end)
-            self._position = position
+            if iteration == self._iteration:
+                self._position = position
+            if isinstance(batch, Skipped):
+                continue
+            stats.took(time.perf_counter() - asked)
             yield batch
-        self._position = self.dataset.num_samples  # samples drop_last left out are not owed
+        if iteration == self._iteration:
+            self._position = self.dataset.num_samples  # samples drop_last left out are not owed
+
+    def stats(self) -> dict[str, Any]:
+        """Return where the time of the running or last iteration went.
+
+        Keys: ``backend``, ``batches``, ``skipped`` (damaged samples left out), ``elapsed_s``, ``consumer_wait_s`` (the
+        training loop waited for a batch) and, native only, summed over all threads: ``wait_data_s`` (threads had
+        nothing to do), ``read_s`` (open, check and decompress chunks), ``decode_s`` (JPEG to pixels), ``resample_s``
+        (resize, colours, normalise, store images), ``store_s`` (other leaves), ``wait_consumer_s`` (batches were full),
+        ``bytes_read``, ``samples`` and ``queued`` (batches ready now); and ``verdict``: what the loop is bound by.
+        """
+        return self._stats.summary(self._running.stats() if self._running is not None else None)
+
+    # ---- state
 
     def set_epoch(self, epoch: int) -> None:
         """Let the next iteration be epoch ``epoch`` (an int of at least 0) from its start."""
@@ -132,10 +286,12 @@ class StreamingDataLoader(DataLoader[Any]):
         A JSON-serializable dict of a few hundred bytes. Call it on any rank: all ranks are at the same global position
         when they have taken the same number of batches.
         """
-        if self._next_epoch is not None or not self._has_run:
+        self._adopt_state_of_dataset()
+        if self._next_epoch is not None or self._frozen is None:
             epoch = self._next_epoch if self._next_epoch is not None else 1
             return self.dataset.progress(epoch, self._resume_at).to_state()
-        return self.dataset.progress(self._epoch, self._position).to_state()
+        # Options changed since belong to the next iteration, not to what was delivered.
+        return replace(self._frozen, position=self._position).to_state()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Let the next iteration continue after the samples ``state`` counts as delivered.
@@ -146,6 +302,38 @@ class StreamingDataLoader(DataLoader[Any]):
             StateMismatchError: the state belongs to another dataset or other options.
         """
         epoch, position = self.dataset.check_state(state)
-        if self._cursor(epoch, position).num_batches(self.dataset.num_samples) == 0:
+        # Of the epoch, not of this rank: all ranks must agree which epoch they are in.
+        if position >= self._cursor(epoch, position).end(self.dataset.num_samples):
             epoch, position = epoch + 1, 0
         self._next_epoch, self._resume_at = epoch, position
+
+
+def _check_choice(name: str, value: object, known: tuple[str, ...]) -> None:
+    if value not in known:
+        msg = f"{name}={value!r} is unknown; use {', '.join(map(repr, known))}."
+        raise InvalidArgumentError(msg)
+
+
+def _raise_too_few(cursor: Cursor, total: int) -> NoReturn:
+    why = (
+        "drop_last leaves it out. Use a smaller batch_size or drop_last=False."
+        if cursor.drop_last
+        else f"none is left for rank {cursor.rank}. Use fewer ranks."
+    )
+    msg = (
+        f"The dataset has {total} samples, fewer than one global batch of {cursor.global_batch} (batch_size "
+        f"{cursor.batch_size} x {cursor.world_size} ranks), and {why}"
+    )
+    raise InvalidArgumentError(msg)
+
+
+def _reason_against(batch_size: int | None, collate_fn: Any, kwargs: dict[str, Any]) -> str | None:
+    """Return why arguments rule the native backend out, or None."""
+    if batch_size is None:
+        return "batch_size is None"
+    if collate_fn is not None and collate_fn is not default_collate:
+        return "it has a collate_fn"
+    for name in ("worker_init_fn", "multiprocessing_context"):
+        if kwargs.get(name) is not None:
+            return f"it has a {name}"
+    return None

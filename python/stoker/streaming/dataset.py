@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import operator
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch.utils.data import IterableDataset
@@ -15,17 +17,20 @@ from torch.utils.data import IterableDataset
 from stoker import _core, environment
 from stoker.config import Settings
 from stoker.encryption import Encryption
-from stoker.exceptions import InvalidArgumentError, OutOfRangeError
+from stoker.exceptions import CorruptDataError, InvalidArgumentError, OutOfRangeError
 from stoker.streaming._assignment import Cursor
+from stoker.streaming._native_batch import BatchPlan, NotNativeError, plan_samples, plan_tokens
 from stoker.streaming._progress import Progress, load_progress
+from stoker.streaming._skipping import Skipped
 from stoker.streaming._split import Ranges, subsample
+from stoker.streaming._transforms import resolve_transforms
 from stoker.streaming.index import DatasetIndex, open_index
 from stoker.streaming.item_loader import BaseItemLoader, PyTreeLoader, TokensLoader
-from stoker.streaming.reader import SampleSource, Verify, open_source
+from stoker.streaming.reader import LoaderSource, SampleSource, Verify, chunk_table, open_source
 from stoker.streaming.resolver import Dir, resolve_dir
 from stoker.streaming.serializers import Serializer, merged_serializers
 
-Transform = Callable[[Any], Any]
+OnError = Literal["raise", "skip"]
 _TOO_BIG = 1 << 62  # C++ takes 64 bits
 _BLOCK = 4096  # positions asked from the plan at a time
 
@@ -49,7 +54,10 @@ class StreamingDataset(IterableDataset[Any]):
         encryption: for encrypted datasets.
         index_path: an index.json elsewhere, or its directory.
         force_override_state_dict: when loading a state that does not fit, warn and let the local options win.
-        transform: a callable or a list of callables, applied left to right to every sample, however it is read.
+        transform: applied to every sample, however it is read: a callable or a list of callables of the sample; or a
+            dict from a key of the sample (a tuple of keys for nested ones) to a callable of that leaf. Transforms of
+            `stoker.vision` on JPEG leaves are fused with decoding; in epochs their random numbers depend on (seed,
+            epoch, position) only, in ``ds[i]`` they come from torch's generator.
         verify: "first": compare a chunk's checksum with the index the first time the chunk is iterated; a
             lone ``ds[i]`` reads only what it needs. "always": each time a chunk is opened. "never".
 
@@ -72,7 +80,7 @@ class StreamingDataset(IterableDataset[Any]):
         encryption: Encryption | None = None,
         index_path: str | Path | None = None,
         force_override_state_dict: bool = False,
-        transform: Transform | Sequence[Transform] | None = None,
+        transform: Any = None,
         verify: Verify = "first",
     ) -> None:
         """Read the index; no chunk is touched."""
@@ -81,7 +89,6 @@ class StreamingDataset(IterableDataset[Any]):
         self._shuffle = _checked_flag("shuffle", shuffle)
         self._drop_last = drop_last if drop_last is None else _checked_flag("drop_last", drop_last)
         self._seed = _checked_seed(seed)
-        self._transforms = _checked_transforms(transform)
         if verify not in ("first", "always", "never"):
             msg = f"verify={verify!r} is unknown; use 'first', 'always' or 'never'."
             raise InvalidArgumentError(msg)
@@ -94,23 +101,34 @@ class StreamingDataset(IterableDataset[Any]):
         self._subsample = float(subsample) if type(subsample) is int else subsample
         index_place = None if index_path is None else resolve_dir(index_path).path
         self._index = open_index(self.input_dir.path or "", index_place)
+        self._transforms = resolve_transforms(transform, self._index, self._serializers)
         self._source: SampleSource | None = self._open()
         self._ranges = self._select()
         self._intervals: _core.IntervalSet | None = None
         self._plain = self._subsample == 1.0
         self._next_epoch = 1
         self._resume_at = 0
+        self._loaded = False  # a state was loaded and not used yet
         self._position: tuple[int, int] | None = (
             None  # (epoch, samples delivered) of the running plain iteration
         )
         self._cursor: Cursor | None = None  # set by StreamingDataLoader
-        self._cell: torch.Tensor | None = None  # shared (epoch, start), for persistent workers
+        self._cell: torch.Tensor | None = (
+            None  # shared (epoch, start, shuffle, drop_last), for persistent workers
+        )
+        self._on_error: OnError = "raise"  # set by StreamingDataLoader
+        self._opener: _core.ChunkOpener | None = None
 
     # ---- opening
 
     def _open(self) -> SampleSource:
         return open_source(
-            self._index, self._loader, self._serializers, self._verify, self._encryption
+            self._index,
+            self._loader,
+            self._serializers,
+            self._verify,
+            self._encryption,
+            self._transforms.undecoded,
         )
 
     def _select(self) -> Ranges:
@@ -125,6 +143,8 @@ class StreamingDataset(IterableDataset[Any]):
                     "tokens): the dataset is empty.",
                     stacklevel=3,
                 )
+        elif isinstance(self._source, LoaderSource):
+            counts = self._source.counts
         else:
             counts = columns.chunk_size
         ranges = subsample(counts, self._subsample, shuffle=self._shuffle, seed=self._seed)
@@ -148,9 +168,12 @@ class StreamingDataset(IterableDataset[Any]):
             self._intervals = _core.make_intervals(*self._ranges)
         return self._intervals
 
+    def __repr__(self) -> str:
+        return f"StreamingDataset({self.input_dir.path!r}, {self.num_samples} samples, shuffle={self._shuffle})"
+
     def __getstate__(self) -> dict[str, Any]:
         """Pickle configuration and index; native handles are made anew in the other process."""
-        return {**self.__dict__, "_source": None, "_intervals": None}
+        return {**self.__dict__, "_source": None, "_intervals": None, "_opener": None}
 
     # ---- by number
 
@@ -184,9 +207,7 @@ class StreamingDataset(IterableDataset[Any]):
         if not self._plain:
             index = self._item_at(index)
         sample = source.get(index)
-        for transform in self._transforms:
-            sample = transform(sample)
-        return sample
+        return self._transforms(sample) if self._transforms else sample
 
     def _item_at(self, index: int) -> int:
         size = self.num_samples
@@ -221,35 +242,65 @@ class StreamingDataset(IterableDataset[Any]):
         world = environment.detect()
         cursor = self._cursor
         if cursor is None:
+            if world.in_worker and (self._resume_at or self._shuffle):
+                warnings.warn(
+                    "torch's DataLoader starts every epoch with a copy of this dataset as it was in the main process: the "
+                    "order, and what a loaded state left out, is the same each time. Use StreamingDataLoader.",
+                    stacklevel=2,
+                )
             cursor = self._own_cursor(self._resume_at)
-            self._resume_at = 0
+            self._resume_at, self._loaded = 0, False
+            self._position = (cursor.epoch, cursor.start)
             return self._counted(cursor, self._samples(cursor, world.worker, world.num_workers))
         if self._cell is not None:
-            epoch, start = self._cell.tolist()
-            cursor = Cursor(
-                epoch, start, cursor.batch_size, cursor.drop_last, cursor.rank, cursor.world_size
-            )
+            epoch, start, shuffle, drop_last = self._cell.tolist()
+            cursor = replace(cursor, epoch=epoch, start=start, drop_last=bool(drop_last))
+            if self._shuffle != bool(shuffle):
+                self.set_shuffle(bool(shuffle))
         return self._samples(cursor, world.worker, world.num_workers)
 
+    @contextmanager
+    def lent_to_loader(
+        self, cursor: Cursor, cell: torch.Tensor | None, on_error: OnError
+    ) -> Iterator[None]:
+        """Let iterations (and workers) that start inside belong to a StreamingDataLoader."""
+        self._cursor, self._cell, self._on_error = cursor, cell, on_error
+        try:
+            yield
+        finally:
+            self._cursor, self._cell, self._on_error = None, None, "raise"
+
     def _samples(self, cursor: Cursor, worker: int, num_workers: int) -> Iterator[Any]:
-        intervals, get, transforms = self._interval_set(), self._reader().get, self._transforms
+        """Start an iteration: what is set on the dataset later belongs to the next one."""
+        return self._read(cursor, self._order(cursor, worker, num_workers), self._on_error)
+
+    def _read(
+        self, cursor: Cursor, order: Iterator[tuple[int, int]], on_error: OnError
+    ) -> Iterator[Any]:
+        get, transforms, key = self._reader().get, self._transforms, (self._seed, cursor.epoch)
+        for position, item in order:
+            try:
+                sample = get(item, True)
+                yield transforms(sample, (*key, position)) if transforms else sample
+            except CorruptDataError as error:
+                if on_error == "raise":
+                    raise
+                yield Skipped(error)
+
+    def _order(self, cursor: Cursor, worker: int, num_workers: int) -> Iterator[tuple[int, int]]:
+        """Yield (position in the epoch, item number) of what one worker of this rank delivers."""
+        intervals = self._interval_set()
         plan = _core.EpochPlan(intervals, self._shuffle, self._seed, cursor.epoch, self._window)
-        for begin, end in cursor.ranges(plan.size, worker, num_workers):
-            for block in range(begin, end, _BLOCK):
-                for item in plan.fill(block, min(_BLOCK, end - block)):
-                    sample = get(item, True)
-                    for transform in transforms:
-                        sample = transform(sample)
-                    yield sample
+        return _items(plan, cursor.ranges(plan.size, worker, num_workers))
 
     def _counted(self, cursor: Cursor, samples: Iterator[Any]) -> Iterator[Any]:
         """Keep count for `state_dict` and move to the next epoch at the end."""
         position = cursor.start
-        self._position = (cursor.epoch, position)
         for sample in samples:
             position = min(position + cursor.world_size, cursor.end(self.num_samples))
             self._position = (cursor.epoch, position)
             yield sample
+        self._position = (cursor.epoch, self.num_samples)
         self._next_epoch = cursor.epoch + 1
 
     def set_epoch(self, epoch: int) -> None:
@@ -264,6 +315,11 @@ class StreamingDataset(IterableDataset[Any]):
         """Number of the epoch the next iteration starts or continues; the first is 1."""
         return self._next_epoch
 
+    @property
+    def shuffle(self) -> bool:
+        """Whether the next iteration is shuffled."""
+        return self._shuffle
+
     def set_shuffle(self, shuffle: bool) -> None:  # noqa: FBT001 - the public signature
         """Shuffle or not from the next iteration on."""
         self._shuffle = _checked_flag("shuffle", shuffle)
@@ -272,6 +328,48 @@ class StreamingDataset(IterableDataset[Any]):
     def set_drop_last(self, drop_last: bool) -> None:  # noqa: FBT001 - the public signature
         """Leave out incomplete global batches or not, from the next iteration on."""
         self._drop_last = _checked_flag("drop_last", drop_last)
+
+    # ---- batches by C++ threads, for StreamingDataLoader
+
+    def plan_batches(self, batch_size: int) -> BatchPlan:
+        """Return how the native engine builds batches of this dataset. Reads the first sample.
+
+        Raises:
+            NotNativeError: it cannot.
+        """
+        if self._transforms.python:
+            name = getattr(self._transforms.python[0], "__name__", "a callable")
+            msg = f"its transform {name!r} is a Python function"
+            raise NotNativeError(msg)
+        if self._encryption is not None and self._index.config.get("encryption"):
+            msg = "the dataset is encrypted"
+            raise NotNativeError(msg)
+        source = self._reader()
+        if type(self._loader) is TokensLoader:
+            return plan_tokens(self._index, self._loader, batch_size)
+        if not isinstance(source, _core.SampleReader):
+            msg = f"its item loader {type(self._loader).__name__} is Python code"
+            raise NotNativeError(msg)
+        return plan_samples(
+            self._index, self._serializers, self._transforms.composes, source.item, batch_size
+        )
+
+    def batch_engine(
+        self, plan: BatchPlan, cursor: Cursor, start: int, **options: Any
+    ) -> _core.BatchLoader:
+        """Return an engine for the positions from ``start`` on. Its threads run until it is closed."""
+        if self._opener is None:
+            self._opener = _core.ChunkOpener(chunk_table(self._index), self._verify)
+        return _core.BatchLoader(
+            self._opener,
+            self._interval_set(),
+            (self._shuffle, self._seed, cursor.epoch, self._window),
+            (start, cursor.batch_size, cursor.rank, cursor.world_size, cursor.drop_last),
+            plan.chunk_sizes,
+            plan.chunk_tokens,
+            plan.spec,
+            **options,
+        )
 
     # ---- state
 
@@ -309,9 +407,18 @@ class StreamingDataset(IterableDataset[Any]):
         """
         epoch, position = self.check_state(state)
         self._position = None
-        self._next_epoch, self._resume_at = (
-            (epoch + 1, 0) if position >= self.num_samples else (epoch, position)
-        )
+        end = self._own_cursor(position).end(self.num_samples)
+        self._next_epoch, self._resume_at = (epoch + 1, 0) if position >= end else (epoch, position)
+        self._loaded = True
+
+    def take_loaded_state(self) -> tuple[int, int] | None:
+        """Return (epoch, position) of a state loaded here that no iteration has used yet, once."""
+        if not self._loaded:
+            return None
+        self._loaded = False
+        found = self._next_epoch, self._resume_at
+        self._resume_at = 0
+        return found
 
     def check_state(self, state: dict[str, Any]) -> tuple[int, int]:
         """Return (epoch, position) of a state that fits this dataset; see `load_state_dict`."""
@@ -328,6 +435,12 @@ class StreamingDataset(IterableDataset[Any]):
             self._source.close()
 
 
+def _items(plan: _core.EpochPlan, ranges: Iterator[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    for begin, end in ranges:
+        for block in range(begin, end, _BLOCK):
+            yield from enumerate(plan.fill(block, min(_BLOCK, end - block)), block)
+
+
 def _checked_flag(name: str, value: object) -> bool:
     if not isinstance(value, bool):
         msg = f"{name}={value!r} must be a bool."
@@ -340,14 +453,3 @@ def _checked_seed(seed: object) -> int:
         msg = f"seed={seed!r} must be an int from 0 to 2**63 - 1."
         raise InvalidArgumentError(msg)
     return seed
-
-
-def _checked_transforms(transform: Transform | Sequence[Transform] | None) -> list[Transform]:
-    if transform is None:
-        return []
-    if callable(transform):
-        return [transform]
-    if isinstance(transform, (list, tuple)) and all(callable(one) for one in transform):
-        return list(transform)
-    msg = f"transform must be a callable or a list of callables, found {transform!r}."
-    raise InvalidArgumentError(msg)

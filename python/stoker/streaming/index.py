@@ -174,7 +174,7 @@ def read_document(path: Path) -> dict[str, Any]:
     """
     try:
         document = json.loads(path.read_bytes())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         msg = f"{path} is not valid JSON ({error}). It was cut or altered; restore it or run `optimize` again."
         raise DatasetFormatError(msg) from error
     if isinstance(document, dict) and "shards" in document:
@@ -242,9 +242,7 @@ def _parse(document: dict[str, Any], directory: str, where: str) -> DatasetIndex
     if not chunks:
         msg = f"{where} lists no chunks: the job that wrote it produced no samples."
         raise DatasetFormatError(msg)
-    if not isinstance(config, dict) or not isinstance(config.get("data_format"), list):
-        msg = f"{where}: 'config' must be an object with a list 'data_format', found {config!r}."
-        raise DatasetFormatError(msg)
+    _check_config(config, where)
     spec_text = config.get("data_spec")
     try:
         spec = pytree.from_json(spec_text) if spec_text else None
@@ -258,6 +256,25 @@ def _parse(document: dict[str, Any], directory: str, where: str) -> DatasetIndex
     return DatasetIndex(
         directory, config, _columns(chunks, where), spec, document.get("updated_at")
     )
+
+
+def _check_config(config: Any, where: str) -> None:
+    formats = config.get("data_format") if isinstance(config, dict) else None
+    if not isinstance(formats, list) or not all(isinstance(f, str) for f in formats):
+        msg = f"{where}: 'config' must be an object with a list of texts 'data_format', found {config!r}."
+        raise DatasetFormatError(msg)
+    for key, kind in (
+        ("data_spec", str),
+        ("compression", str),
+        ("item_loader", str),
+        ("encryption", dict),
+    ):
+        value = config.get(key)
+        if value is not None and not isinstance(value, kind):
+            msg = (
+                f"{where}: '{key}' of 'config' must be a {kind.__name__} or null, found {value!r}."
+            )
+            raise DatasetFormatError(msg)
 
 
 def _columns(chunks: list[dict[str, Any]], where: str) -> Columns:
@@ -282,7 +299,7 @@ def _columns(chunks: list[dict[str, Any]], where: str) -> Columns:
             type(name) is not str
             or type(size) is not int
             or type(raw) is not int
-            or size < 0
+            or size < 1
             or raw < 0
         ):
             msg = f"{where}: entry {number} of 'chunks' is malformed: {chunks[number]!r}."

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import bisect
 from collections import OrderedDict
+from collections.abc import Collection
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal, Protocol
+
+import numpy as np
 
 from stoker import _core
 from stoker.encryption import Encryption
@@ -27,7 +30,7 @@ from stoker.streaming.item_loader.pytree import build_decoder
 from stoker.streaming.serializers import Serializer
 
 Verify = Literal["first", "always", "never"]
-_DECRYPTED_CHUNKS_KEPT = 4
+_DECRYPTED_CHUNKS_KEPT = 17  # a shuffle window and one more
 
 
 class SampleSource(Protocol):
@@ -50,8 +53,9 @@ def open_source(
     serializers: dict[str, Serializer],
     verify: Verify,
     encryption: Encryption | None,
+    undecoded: Collection[int] = (),
 ) -> SampleSource:
-    """Return the reader of a dataset.
+    """Return the reader of a dataset. Leaves with the numbers ``undecoded`` come as their bytes.
 
     Raises:
         DatasetFormatError: the loader does not fit the dataset.
@@ -61,11 +65,11 @@ def open_source(
     _check_loader(index, loader)
     _check_layout(index)
     _check_encryption(index, encryption)
-    table = _table(index)
+    table = chunk_table(index)
     if type(loader) is TokensLoader:
         return _open_tokens(index, loader, table, verify)
     if type(loader) is PyTreeLoader:
-        decoder = build_decoder(index.config, serializers)
+        decoder = build_decoder(index.config, serializers, undecoded)
         reader = _core.SampleReader(table, verify, decoder)
         if index.config.get("encryption") and encryption is not None:
             return EncryptedSource(index, reader, decoder, encryption)
@@ -105,18 +109,23 @@ def _check_encryption(index: DatasetIndex, encryption: Encryption | None) -> Non
     if not stored:
         return
     if encryption is None:
-        msg = f"The dataset in {index.directory} is encrypted ({stored['algorithm']}). Pass encryption=...load(key file, password)."
+        msg = f"The dataset in {index.directory} is encrypted ({stored.get('algorithm')}). Pass encryption=...load(key file, password)."
         raise InvalidArgumentError(msg)
     for key, mine in (("algorithm", encryption.algorithm), ("level", encryption.level)):
-        if stored[key] != mine:
-            msg = f"Encryption {key} mismatch: the dataset has {stored[key]!r}, the encryption object {mine!r}."
+        if stored.get(key) != mine:
+            msg = f"Encryption {key} mismatch: the dataset has {stored.get(key)!r}, the encryption object {mine!r}."
             raise InvalidArgumentError(msg)
     if index.loader_name == "TokensLoader":
         msg = "Encrypted token datasets cannot be read."
         raise UnsupportedDataError(msg)
 
 
-def _table(index: DatasetIndex) -> _core.ChunkTable:
+def chunk_table(index: DatasetIndex) -> _core.ChunkTable:
+    """Return what the index says about every chunk, for stoker._core.
+
+    Raises:
+        DatasetFormatError: numbers that cannot be true.
+    """
     c = index.columns
     compressed = zstd_level(index.config.get("compression")) is not None
     try:
@@ -146,7 +155,8 @@ def _open_tokens(
         )
         raise DatasetFormatError(msg)
     dims = [d for d in index.columns.dim if d is not None]
-    return _core.TokenReader(table, verify, dims, block_size, element, as_tensor)
+    wide = (np.dtype("int64"), None) if loader.widens(element) else None
+    return _core.TokenReader(table, verify, dims, block_size, element, as_tensor, wide)
 
 
 class EncryptedSource:
@@ -217,6 +227,11 @@ class LoaderSource:
         self._intervals = loader.generate_intervals()
         self._starts = [interval.chunk_start for interval in self._intervals]
         self._announced: int | None = None
+
+    @property
+    def counts(self) -> list[int]:
+        """Samples of every chunk, as the loader counts them."""
+        return [interval.chunk_end - interval.chunk_start for interval in self._intervals]
 
     @property
     def size(self) -> int:

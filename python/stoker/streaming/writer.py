@@ -29,6 +29,9 @@ from stoker.streaming.serializers import (
 )
 from stoker.units import format_bytes, parse_bytes
 
+_TOO_MANY = 1 << 32  # samples in a chunk
+_INT_BITS = 63  # without the sign
+
 
 @dataclass(slots=True)
 class _LeafWriter:
@@ -194,7 +197,11 @@ class BinaryWriter:
     def _serialize(self, leaf: Any, how: _LeafWriter) -> bytes:
         if how.data_format and not how.accepts(leaf):
             self._refuse(leaf, how, f"a {how.first_type} (stored as {how.data_format!r})")
-        data, data_format = how.serializer.serialize(leaf)
+        try:
+            data, data_format = how.serializer.serialize(leaf)
+        except UnicodeEncodeError as error:
+            msg = f"Sample {self._count}, leaf {how.path}: the text cannot be stored as UTF-8 ({error})."
+            raise InvalidArgumentError(msg) from error
         data_format = data_format or how.name
         if data_format != how.data_format:
             if how.data_format:
@@ -210,7 +217,7 @@ class BinaryWriter:
         detail = "" if shape is None else f" of dtype {dtype} and shape {tuple(shape)}"
         msg = (
             f"Sample {self._count}, leaf {how.path}: the first sample had {expected}, this one has a "
-            f"{type(leaf).__name__}{detail}. Every sample must have the same leaf types."
+            f"{type(leaf).__name__}{detail}{_why_not(leaf)}. Every sample must have the same leaf types."
         )
         raise SampleStructureError(msg)
 
@@ -317,6 +324,10 @@ def merge_shards(directory: Path) -> None:
         shard.unlink()
 
 
+def _why_not(leaf: Any) -> str:
+    return " of more than 64 bits" if type(leaf) is int and leaf.bit_length() > _INT_BITS else ""
+
+
 def check_limits(
     chunk_size: int | None, chunk_bytes: int | str | None
 ) -> tuple[int | None, int | None]:
@@ -330,8 +341,12 @@ def check_limits(
         msg = f"Give exactly one of chunk_size (samples per chunk) and chunk_bytes (like '64MB'); found {given}."
         raise InvalidArgumentError(msg)
     if chunk_bytes is not None:
-        return None, parse_bytes(chunk_bytes, "chunk_bytes")
-    if isinstance(chunk_size, bool) or not isinstance(chunk_size, int) or chunk_size < 1:
-        msg = f"chunk_size={chunk_size!r} must be an int of at least 1."
+        return None, min(parse_bytes(chunk_bytes, "chunk_bytes"), _TOO_MANY)  # no file is larger
+    if (
+        isinstance(chunk_size, bool)
+        or not isinstance(chunk_size, int)
+        or not 1 <= chunk_size < _TOO_MANY
+    ):
+        msg = f"chunk_size={chunk_size!r} must be an int of at least 1 and below 2**32."
         raise InvalidArgumentError(msg)
     return chunk_size, None

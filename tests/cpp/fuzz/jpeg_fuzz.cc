@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 #include "codec/jpeg.h"
-#include "codec/jpeg_samples.h"
 #include "fuzz/seeds.h"
+#include "jpeg_samples.h"
 
 namespace stoker::fuzz {
 namespace {

@@ -74,7 +74,7 @@ def check_header(path: str, text: str) -> list[str]:
     """Return what is wrong with a header or with the first include of its source file."""
     if path.endswith(".h"):
         return [] if "\n#pragma once\n" in text else [f"{path}: no #pragma once"]
-    own = path.removeprefix("cpp/").removesuffix(".cc") + ".h"
+    own = path.removeprefix("cpp/").removesuffix(".cc").removesuffix("_avx2") + ".h"
     first = next((header for _, header, _ in includes_of(text)), None)
     return [] if first == own else [f'{path}: the first include is "{own}"']
 

@@ -15,6 +15,7 @@ FOUNDATION = {
     "tracing",
     "types",
     "units",
+    "vision",
 }
 
 # room -> rooms it may import besides itself. "top" is stoker/__init__.py, "core" the extension module.
@@ -34,8 +35,18 @@ STREAMING_ORDER: list[set[str]] = [
     {"_types", "collate", "compression", "resolver", "serializers"},
     {"item_loader"},
     {"index"},
-    {"_assignment", "_progress", "_split", "keys", "shuffle", "writer"},
-    {"reader"},
+    {
+        "_assignment",
+        "_loader_stats",
+        "_progress",
+        "_split",
+        "_transformed",
+        "_transforms",
+        "keys",
+        "shuffle",
+        "writer",
+    },
+    {"_skipping", "reader"},
     {"_native_batch", "cache"},
     {"dataset"},
     {"dataloader"},
@@ -93,16 +104,28 @@ CPP_ROOMS: dict[str, set[str]] = {
     "format": {"base"},
     "plan": {"base"},
     "reader": {"base", "concurrency", "io", "codec", "format"},
+    "vision": {"base", "codec", "plan"},
     "storage": {"base", "concurrency", "io"},
     "cache": {"base", "concurrency", "io"},
     "fetch": {"base", "concurrency", "io", "codec", "storage", "cache"},
-    "engine": {"base", "concurrency", "codec", "format", "plan", "reader", "cache", "fetch"},
+    "engine": {
+        "base",
+        "concurrency",
+        "codec",
+        "format",
+        "plan",
+        "reader",
+        "vision",
+        "cache",
+        "fetch",
+    },
+    "fuzz": {"base", "codec", "format", "vision"},  # tests/cpp/fuzz
 }
 
 # header prefix -> path prefixes that may include it.
 THIRD_PARTY_HEADERS: dict[str, tuple[str, ...]] = {
     "zstd": ("cpp/codec/", "tests/cpp/codec/", "bench/cpp/"),
-    "jpeglib.h": ("cpp/codec/", "tests/cpp/codec/", "bench/cpp/"),
+    "jpeglib.h": ("cpp/codec/", "tests/cpp/codec/", "tests/cpp/jpeg_samples.h", "bench/cpp/"),
     "jerror.h": ("cpp/codec/",),
     "turbojpeg.h": ("cpp/codec/", "tests/cpp/codec/", "bench/cpp/"),
     "xxhash.h": ("cpp/codec/", "tests/cpp/codec/", "bench/cpp/"),

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import subprocess
 import sys
 import textwrap
@@ -113,10 +112,9 @@ def test_more_workers_than_inputs_and_workers_without_samples(tmp_path: Path) ->
 
 
 def test_no_sample_at_all(tmp_path: Path) -> None:
-    directory = optimize(lambda _: None, range(4), tmp_path / "d")
-    assert json.loads((directory / "index.json").read_text())["chunks"] == []
-    with pytest.raises(ValueError, match="no samples"):
-        StreamingDataset(directory)
+    with pytest.raises(stoker.exceptions.OptimizeError, match="no sample for any of the 4 inputs"):
+        optimize(lambda _: None, range(4), tmp_path / "d")
+    assert not (tmp_path / "d").exists()
 
 
 def test_compression(tmp_path: Path) -> None:

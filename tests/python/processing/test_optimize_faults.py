@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -241,7 +242,8 @@ def test_a_run_killed_while_committing_is_taken_back(tmp_path: Path, moved: int)
     staging = tmp_path / "out" / ".stoker-staging-dead"
     write_dataset(staging, range(15))
     names = sorted(p.name for p in staging.glob("*.bin"))
-    (staging / "commit.json").write_text(str(names).replace("'", '"'))
+    inodes = {name: (staging / name).stat().st_ino for name in names}
+    (staging / "commit.json").write_text(json.dumps(inodes))
     for name in names[:moved]:
         (staging / name).rename(tmp_path / "out" / name)
     (tmp_path / "out" / "keep.txt").write_text("mine")
@@ -261,6 +263,43 @@ def test_a_run_killed_while_committing_is_taken_back(tmp_path: Path, moved: int)
         "index.json",
         "keep.txt",
     ]
+
+
+@pytest.mark.parametrize("record", ["", "[", '["chunk-0-9.bin"]', '{"chunk-0-9.bin": 1}'])
+def test_a_list_of_moves_never_costs_somebody_elses_file(tmp_path: Path, record: str) -> None:
+    staging = tmp_path / "out" / ".stoker-staging-dead"
+    staging.mkdir(parents=True)
+    (staging / "commit.json").write_text(record)
+    stranger = tmp_path / "out" / "chunk-0-9.bin"
+    stranger.write_text("mine")
+    with pytest.raises(FileExistsError, match="chunk-0-9"):
+        stoker.optimize(int, range(4), tmp_path / "out", chunk_size=3, verbose=False)
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["chunk-0-9.bin"]
+    assert stranger.read_text() == "mine"
+
+
+def test_workers_do_not_outlive_a_parent_killed_while_they_start(tmp_path: Path) -> None:
+    process = run_script(tmp_path, SLOW)
+    out = tmp_path / "out"
+    wait_for(lambda: list(out.glob(".stoker-staging-*/task-*.pickle")))
+    process.kill()  # the parent alone: its workers are still importing
+    process.wait()
+    pattern = f"{out}/.stoker-staging-"
+    wait_for(lambda: not _processes_with(pattern))
+    assert not list(tmp_path.glob("pid-*"))
+
+
+def _processes_with(text: str) -> list[str]:
+    """Return the running processes that have ``text`` in an argument."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            arguments = place.read_bytes()
+        except OSError:
+            continue
+        if text.encode() in arguments:
+            found.append(place.parent.name)
+    return found
 
 
 def test_a_full_disk(tmp_path: Path) -> None:

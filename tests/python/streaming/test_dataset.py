@@ -168,6 +168,7 @@ def test_subsample(place: Path, fraction: float, shuffle: bool) -> None:
         dataset[wanted]
 
 
+@pytest.mark.filterwarnings("ignore:torch.s DataLoader starts every epoch")
 def test_datasets_travel_to_other_processes(place: Path) -> None:
     dataset = StreamingDataset(place, shuffle=True, transform=operator.neg)
     list(dataset)

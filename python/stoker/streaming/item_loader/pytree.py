@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import struct
 from collections import OrderedDict, defaultdict, deque
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,11 @@ from stoker import _core, pytree
 from stoker.exceptions import CorruptDataError, DatasetFormatError
 from stoker.streaming.item_loader.base import BaseItemLoader, Interval
 from stoker.streaming.serializers import Serializer, find_serializer
-from stoker.streaming.serializers.array import numpy_element_types, torch_element_types
+from stoker.streaming.serializers.array import (
+    ElementType,
+    numpy_element_types,
+    torch_element_types,
+)
 
 
 class PyTreeLoader(BaseItemLoader):
@@ -71,10 +76,13 @@ class PyTreeLoader(BaseItemLoader):
         return b"".join((struct.pack(f"<{len(sizes)}I", *sizes), *data)), None
 
 
-def build_decoder(
-    config: dict[str, Any], serializers: dict[str, Serializer]
-) -> _core.SampleDecoder:
-    """Return the C++ decoder of a dataset's items.
+LeafKind = tuple[str, str, str, ElementType | None, Any]
+
+
+def leaf_kinds(config: dict[str, Any], serializers: dict[str, Serializer]) -> list[LeafKind]:
+    """Return per leaf: path, format, kind, element type of flat arrays, and the Python function that reads it.
+
+    The kind is what stoker._core calls it, "python" for leaves that only the function can read.
 
     Raises:
         DatasetFormatError: the config has no data_spec.
@@ -84,13 +92,39 @@ def build_decoder(
         msg = f"The index has no data_spec, which PyTreeLoader needs; its item_loader is {config.get('item_loader')!r}."
         raise DatasetFormatError(msg)
     spec = pytree.from_json(config["data_spec"])
-    leaves = []
+    leaves: list[LeafKind] = []
     for path, data_format in zip(spec.paths(), config["data_format"], strict=True):
         serializer = find_serializer(data_format, serializers)
         # Only the built-in classes say `native`: a user's subclass overrides deserialize and must be called.
-        native = type(serializer).__dict__.get("native", "python")
-        element = serializer.element_type() if native.startswith("flat_") else None  # type: ignore[attr-defined]
-        leaves.append((native, path, data_format, element, serializer.deserialize))
+        kind = type(serializer).__dict__.get("native", "python")
+        element = serializer.element_type() if kind.startswith("flat_") else None  # type: ignore[attr-defined]
+        leaves.append((path, data_format, kind, element, serializer.deserialize))
+    return leaves
+
+
+def build_decoder(
+    config: dict[str, Any],
+    serializers: dict[str, Serializer],
+    undecoded: Collection[int] = (),
+) -> _core.SampleDecoder:
+    """Return the C++ decoder of a dataset's items.
+
+    Args:
+        config: of the index.
+        serializers: name -> serializer.
+        undecoded: numbers of leaves that are returned as their bytes.
+
+    Raises:
+        DatasetFormatError: the config has no data_spec.
+        UnsupportedDataError: a leaf format without a serializer.
+    """
+    leaves = [
+        ("bytes" if number in undecoded else kind, path, data_format, element, read)
+        for number, (path, data_format, kind, element, read) in enumerate(
+            leaf_kinds(config, serializers)
+        )
+    ]
+    spec = pytree.from_json(config["data_spec"])
     return _core.SampleDecoder(leaves, numpy_element_types(), torch_element_types(), _tree(spec))
 
 

@@ -26,9 +26,13 @@ class TokensLoader(BaseItemLoader):
 
     Args:
         block_size: tokens per sample when reading, at least 1. Not needed for writing.
+        dtype: ``torch.int64`` = read tokens as int64, which embedding layers ask for; None = as stored.
+
+    Raises:
+        InvalidArgumentError: an impossible block size, or another dtype.
     """
 
-    def __init__(self, block_size: int | None = None) -> None:
+    def __init__(self, block_size: int | None = None, dtype: torch.dtype | None = None) -> None:
         """Remember the block size."""
         if block_size is not None and (
             isinstance(block_size, bool) or not isinstance(block_size, int) or block_size < 1
@@ -37,7 +41,13 @@ class TokensLoader(BaseItemLoader):
                 f"TokensLoader(block_size={block_size!r}): block_size must be an int of at least 1."
             )
             raise InvalidArgumentError(msg)
+        if dtype not in (None, torch.int64):
+            msg = (
+                f"TokensLoader(dtype={dtype}): tokens are read as stored (None) or as torch.int64."
+            )
+            raise InvalidArgumentError(msg)
         self.block_size = block_size
+        self.dtype = dtype
 
     def required_block_size(self) -> int:
         """Return the block size.
@@ -73,6 +83,10 @@ class TokensLoader(BaseItemLoader):
         msg = f"TokensLoader reads datasets of one 1-D array per sample; this one stores {data_format}."
         raise DatasetFormatError(msg)
 
+    def widens(self, element: ElementType) -> bool:
+        """Return whether tokens stored as ``element`` are turned into int64."""
+        return self.dtype == torch.int64 and element[0] != np.int64
+
     def generate_intervals(self) -> list[Interval]:
         """Return one interval of blocks per chunk."""
         block_size = self.required_block_size()
@@ -103,6 +117,8 @@ class TokensLoader(BaseItemLoader):
         if len(block) < block_size:
             msg = f"{chunk_filepath} ({filesize_bytes} bytes in the index) ends inside block {index - begin}"
             raise CorruptDataError(msg)
+        if self.widens((dtype, view)):
+            block, view = block.astype(np.int64), None
         if not as_tensor:
             return block
         tensor = torch.from_numpy(block)

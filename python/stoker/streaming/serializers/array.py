@@ -65,6 +65,7 @@ TORCH_DTYPES: dict[int, torch.dtype] = {
 }
 _NUMPY_INDEX = {dtype: index for index, dtype in enumerate(NUMPY_DTYPES)}
 _TORCH_INDEX = {dtype: index for index, dtype in TORCH_DTYPES.items()}
+_MOST_AXES = 32  # arrays of more are pickled
 _SMALL = 1 << 16  # below this a plain copy is cheaper than a view
 
 
@@ -104,13 +105,18 @@ def _buffer(array: np.ndarray[Any, Any]) -> Any:
 
 
 def _is_plain_array(item: Any) -> bool:
-    return type(item) in (np.ndarray, np.memmap) and item.dtype.newbyteorder("=") in _NUMPY_INDEX
+    return (
+        type(item) in (np.ndarray, np.memmap)
+        and item.ndim <= _MOST_AXES
+        and item.dtype.newbyteorder("=") in _NUMPY_INDEX
+    )
 
 
 def _is_plain_tensor(item: Any) -> bool:
     return (
         type(item) in (torch.Tensor, torch.nn.Parameter)
         and item.layout is torch.strided
+        and item.ndim <= _MOST_AXES
         and item.dtype in _TORCH_INDEX
         and not item.is_meta
     )

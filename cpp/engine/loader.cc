@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/loader.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "base/error.h"
+
+namespace stoker {
+namespace {
+
+constexpr std::uint32_t kNoPlace = ~std::uint32_t{0};
+constexpr std::size_t kMostOpeners = 4;
+
+/// Rows per claim: an image is work enough for one, small records come in runs.
+std::uint32_t grain_of(const BatchSpec& spec, std::size_t threads) {
+  constexpr std::size_t kBytesPerClaim = std::size_t{64} << 10;
+  constexpr std::size_t kMostRows = 256;
+  std::size_t row_bytes = spec.tokens.block_size * 8;
+  for (const Column& column : spec.columns) {
+    if (column.kind == ColumnKind::kImage) return 1;
+    row_bytes += column.row_bytes + 16;
+  }
+  std::size_t rows =
+      std::clamp<std::size_t>(kBytesPerClaim / std::max<std::size_t>(row_bytes, 1), 1, kMostRows);
+  if (threads > 1) rows = std::min(rows, std::max<std::size_t>(spec.batch_rows / threads, 16));
+  return static_cast<std::uint32_t>(rows);
+}
+
+LoaderInput checked(LoaderInput input) {
+  const BatchSlices& slices = input.slices;
+  if (slices.batch_size == 0 || slices.rank >= slices.world_size || slices.start > slices.total) {
+    throw Error(ErrorCode::kInvalidArgument, "impossible slices of an epoch");
+  }
+  if (slices.total != input.intervals->size() || slices.batch_size != input.spec->batch_rows) {
+    throw Error(ErrorCode::kInvalidArgument, "slices, plan and spec of a loader disagree");
+  }
+  if (input.spec->slab_bytes == 0) {
+    throw Error(ErrorCode::kInvalidArgument, "the spec of a loader is not laid out");
+  }
+  return input;
+}
+
+/// The chunk of every interval, and where in it the interval begins.
+struct ChunkPlaces {
+  std::vector<std::uint32_t> chunks;
+  std::vector<std::uint64_t> firsts;
+};
+
+ChunkPlaces places_of(const LoaderInput& input) {
+  std::vector<std::uint64_t> ends;
+  std::uint64_t total = 0;
+  for (const std::uint64_t size : input.chunk_sizes) ends.push_back(total += size);
+  if (ends.size() != input.opener->table().size()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "the chunk table and the chunk sizes differ in length");
+  }
+  ChunkPlaces places;
+  for (const Interval& interval : input.intervals->intervals()) {
+    const auto end = std::ranges::upper_bound(ends, interval.begin);
+    if (end == ends.end() || interval.end > *end) {
+      throw Error(ErrorCode::kInvalidArgument, "the interval [" + std::to_string(interval.begin) +
+                                                   ", " + std::to_string(interval.end) +
+                                                   ") is not inside one chunk");
+    }
+    const auto chunk = static_cast<std::size_t>(end - ends.begin());
+    places.chunks.push_back(static_cast<std::uint32_t>(chunk));
+    places.firsts.push_back(interval.begin - (*end - input.chunk_sizes[chunk]));
+  }
+  return places;
+}
+
+/// Compares the tokens in a chunk with the index.
+OpenChunks::Check check_of(const LoaderInput& input) {
+  if (!input.spec->is_tokens()) return {};
+  if (input.chunk_tokens.size() != input.chunk_sizes.size()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "the token counts and the chunk sizes differ in length");
+  }
+  const TokenBlocks blocks(input.spec->tokens.block_size, input.spec->tokens.token_bytes);
+  return [blocks, tokens = input.chunk_tokens, opener = input.opener](const ChunkView& view,
+                                                                      std::size_t chunk) {
+    blocks.check(view, tokens[chunk], opener->table().path(chunk));
+  };
+}
+
+void name_thread(const char* name) noexcept { pthread_setname_np(pthread_self(), name); }
+
+}  // namespace
+
+Loader::Loader(LoaderInput input, LoaderOptions options)
+    : input_(checked(std::move(input))),
+      options_(options),
+      plan_(input_.intervals, input_.plan),
+      batches_(input_.slices.count()),
+      first_in_chunk_(places_of(input_).firsts),
+      chunks_(input_.opener, plan_, places_of(input_).chunks,
+              std::min(options.threads, kMostOpeners), check_of(input_)),
+      pool_(input_.spec->slab_bytes, options.depth + 2),
+      ring_(options.threads == 0 ? 1 : std::max<std::size_t>(options.depth, 1),
+            grain_of(*input_.spec, options.threads)) {
+  for (const Column& column : input_.spec->columns) {
+    object_columns_ += column.kind == ColumnKind::kObject ? 1 : 0;
+  }
+  for (std::size_t i = 0; i < ring_.depth(); ++i) data_.push_back(std::make_unique<BatchData>());
+  local_.assign(input_.intervals->intervals().size(), kNoPlace);
+  for (std::size_t i = 0; i < options_.threads + 2; ++i) {
+    counters_.push_back(std::make_unique<ThreadCounters>());
+  }
+  if (is_inline()) {
+    inline_writer_.emplace(make_writer());
+    return;
+  }
+  try {
+    threads_.emplace_back([this] { run_planner(); });
+    for (std::size_t i = 0; i < options_.threads; ++i) {
+      threads_.emplace_back([this, i, writer = make_writer()]() mutable { run_worker(i, writer); });
+    }
+  } catch (...) {
+    close();
+    throw;
+  }
+}
+
+Loader::~Loader() { close(); }
+
+void Loader::close() noexcept {
+  {
+    MutexLock lock(offered_mutex_);
+    closed_ = true;
+    has_offer_.notify_all();
+  }
+  ring_.close();
+  for (std::thread& thread : threads_) {
+    if (thread.joinable()) thread.join();
+  }
+}
+
+void Loader::offer(Slab slab) {
+  if (slab.memory.size() < input_.spec->slab_bytes) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "a batch needs " + std::to_string(input_.spec->slab_bytes) +
+                    " bytes, the memory offered has " + std::to_string(slab.memory.size()));
+  }
+  MutexLock lock(offered_mutex_);
+  offered_.push_back(std::move(slab));
+  has_offer_.notify_one();
+}
+
+/// False when closed.
+bool Loader::wait_for_offer(ThreadCounters& counters) {
+  const std::uint64_t start = steady_ns();
+  MutexLock lock(offered_mutex_);
+  if (is_inline() && !closed_ && offered_.empty()) {
+    throw Error(ErrorCode::kInvalidArgument, "no memory was offered for the next batch");
+  }
+  while (!closed_ && offered_.empty()) has_offer_.wait(offered_mutex_);
+  ThreadCounters::add(counters.wait_consumer_ns, steady_ns() - start);
+  return !closed_;
+}
+
+Slab Loader::take_slab() {
+  if (!options_.offered_slabs) return pool_.take();
+  MutexLock lock(offered_mutex_);
+  Slab slab = std::move(offered_.front());
+  offered_.pop_front();
+  return slab;
+}
+
+void Loader::run_planner() {
+  name_thread("stoker/plan");
+  ThreadCounters& counters = *counters_[options_.threads];
+  for (;;) {
+    const std::uint64_t start = steady_ns();
+    if (ring_.opened() < batches_ && !ring_.wait_for_slot()) return;
+    ThreadCounters::add(counters.wait_consumer_ns, steady_ns() - start);
+    if (!plan_next(counters)) return;
+  }
+}
+
+/// Plans and opens one batch. False when there is no more to do.
+bool Loader::plan_next(ThreadCounters& counters) {
+  const std::uint64_t batch = ring_.opened();
+  if (batch >= batches_) {
+    ring_.finish();
+    return false;
+  }
+  if (options_.offered_slabs && !wait_for_offer(counters)) return false;
+  BatchData& data = data_of(batch);
+  try {
+    data.slab = take_slab();
+    fill_plan(data, input_.slices.slice(batch));
+  } catch (...) {  // the consumer will not come past this batch
+    data.rows.clear();
+    data.add_error(0, std::current_exception());
+    ring_.open(0);
+    ring_.finish();
+    return false;
+  }
+  ring_.open(static_cast<std::uint32_t>(data.rows.size()));
+  return true;
+}
+
+void Loader::fill_plan(BatchData& data, const BatchSlices::Slice& slice) {
+  data.position = slice.begin;
+  data.chunks.clear();
+  data.rows.resize(slice.rows);
+  data.objects.resize(object_columns_);
+  for (auto& spans : data.objects) spans.assign(slice.rows, ByteSpan{});
+  places_.resize(slice.rows);
+  std::uint32_t done = 0;
+  while (done < slice.rows) {  // window by window: chunks of the next one may not be open yet
+    const std::uint64_t position = slice.begin + done;
+    chunks_.advance(position);
+    const std::uint64_t end = plan_.window_start(plan_.window_at(position) + 1);
+    const auto run =
+        static_cast<std::uint32_t>(std::min<std::uint64_t>(slice.rows - done, end - position));
+    const std::span<ItemPlace> places{places_.data(), run};
+    plan_.fill_places(position, places);
+    for (std::uint32_t i = 0; i < run; ++i) {
+      const std::uint32_t interval = places[i].interval;
+      std::uint32_t& local = local_[interval];
+      if (local == kNoPlace) {
+        data.chunks.push_back(chunks_.get(interval));
+        local = static_cast<std::uint32_t>(data.chunks.size() - 1);
+      }
+      data.rows[done + i] = {
+          local, static_cast<std::uint32_t>(first_in_chunk_[interval]) + places[i].offset};
+    }
+    for (const ItemPlace& place : places) local_[place.interval] = kNoPlace;
+    done += run;
+  }
+}
+
+RowWriter Loader::make_writer() const {
+  return {input_.spec,
+          {input_.opener, &input_.opener->table()},
+          EpochKey{input_.plan.seed, input_.plan.epoch}};
+}
+
+void Loader::run_worker(std::size_t number, RowWriter& writer) {
+  name_thread("stoker/decode");
+  ThreadCounters& counters = *counters_[number];
+  BatchRing::Cursor cursor;
+  for (;;) {
+    std::optional<BatchRing::Claim> claim = ring_.try_claim(cursor);
+    if (!claim) {
+      const std::uint64_t start = steady_ns();
+      claim = ring_.claim(cursor);
+      ThreadCounters::add(counters.wait_data_ns, steady_ns() - start);
+    }
+    if (!claim) return;
+    writer.write(data_of(claim->batch), claim->first, claim->rows, counters);
+    ring_.done(*claim);
+  }
+}
+
+void Loader::work_inline() {
+  if (!plan_next(*counters_[options_.threads])) return;
+  while (const std::optional<BatchRing::Claim> claim = ring_.try_claim(inline_cursor_)) {
+    inline_writer_->write(data_of(claim->batch), claim->first, claim->rows, *counters_[0]);
+    ring_.done(*claim);
+  }
+}
+
+Loader::Next Loader::next(std::chrono::milliseconds timeout, Batch* batch) {
+  ThreadCounters& counters = *counters_.back();
+  const std::uint64_t start = steady_ns();
+  const std::uint64_t number = ring_.delivered();
+  if (is_inline() && ring_.opened() == number) work_inline();
+  const BatchRing::Ready ready = ring_.wait_ready(timeout);
+  ThreadCounters::add(counters.consumer_wait_ns, steady_ns() - start);
+  switch (ready) {
+    case BatchRing::Ready::kBatch:
+      try {
+        deliver(data_of(number), batch);
+      } catch (...) {
+        ring_.close();
+        throw;
+      }
+      ThreadCounters::add(counters.batches, 1);
+      ThreadCounters::add(counters.skipped, batch->skipped);
+      ring_.release();
+      return Next::kBatch;
+    case BatchRing::Ready::kEnd:
+      return Next::kEnd;
+    case BatchRing::Ready::kTimeout:
+      return Next::kTimeout;
+    case BatchRing::Ready::kClosed:
+      break;
+  }
+  throw Error(ErrorCode::kClosed, "the loader was closed");
+}
+
+void Loader::deliver(BatchData& data, Batch* batch) {
+  const std::vector<BatchData::RowError> errors = data.take_errors();
+  batch->position = data.position;
+  batch->rows = static_cast<std::uint32_t>(data.rows.size());
+  batch->skipped = 0;
+  batch->slab = std::move(data.slab);
+  batch->objects = std::move(data.objects);
+  batch->chunks = std::move(data.chunks);
+  data.objects.clear();
+  data.chunks.clear();
+  if (errors.empty()) return;
+  for (const BatchData::RowError& error : errors) {
+    try {
+      std::rethrow_exception(error.error);
+    } catch (const Error& cause) {
+      if (!options_.skip_corrupt || cause.code() != ErrorCode::kCorrupt) throw;
+    }
+  }
+  if (errors.size() >= batch->rows) std::rethrow_exception(errors.front().error);
+  leave_out(errors, batch);
+}
+
+/// Moves the good rows together, in order.
+void Loader::leave_out(const std::vector<BatchData::RowError>& errors, Batch* batch) const {
+  const BatchSpec& spec = *input_.spec;
+  std::vector<std::uint32_t> kept;
+  auto bad = errors.begin();
+  for (std::uint32_t row = 0; row < batch->rows; ++row) {
+    if (bad != errors.end() && bad->row == row) {
+      ++bad;
+    } else {
+      kept.push_back(row);
+    }
+  }
+  const auto compact = [&](std::size_t offset, std::size_t row_bytes) {
+    std::uint8_t* column = batch->slab.memory.data() + offset;
+    for (std::size_t to = 0; to < kept.size(); ++to) {
+      if (to != kept[to]) {
+        std::memmove(column + to * row_bytes, column + kept[to] * row_bytes, row_bytes);
+      }
+    }
+  };
+  if (spec.is_tokens()) {
+    compact(0, spec.tokens.block_size * (spec.tokens.to_int64 ? 8 : spec.tokens.token_bytes));
+  }
+  for (const Column& column : spec.columns) compact(column.offset, column.row_bytes);
+  for (auto& spans : batch->objects) {
+    for (std::size_t to = 0; to < kept.size(); ++to) spans[to] = spans[kept[to]];
+    spans.resize(kept.size());
+  }
+  batch->skipped = batch->rows - static_cast<std::uint32_t>(kept.size());
+  batch->rows = static_cast<std::uint32_t>(kept.size());
+}
+
+LoaderStats Loader::stats() const {
+  LoaderStats stats;
+  for (const auto& counters : counters_) counters->add_to(stats);
+  chunks_.counters().add_to(stats);
+  return stats;
+}
+
+}  // namespace stoker

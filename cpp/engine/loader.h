@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// From an epoch's order to filled batches: planner, workers, ring.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "base/thread_annotations.h"
+#include "engine/batch_data.h"
+#include "engine/batch_ring.h"
+#include "engine/batch_spec.h"
+#include "engine/loader_stats.h"
+#include "engine/open_chunks.h"
+#include "engine/row_writer.h"
+#include "engine/slab.h"
+#include "plan/batch_slices.h"
+#include "plan/epoch_plan.h"
+#include "reader/chunk_opener.h"
+
+namespace stoker {
+
+struct LoaderOptions {
+  std::size_t threads = 1;     // that decode; 0 = the caller of next() does everything
+  std::size_t depth = 4;       // batches planned and in work ahead of the consumer
+  bool skip_corrupt = false;   // leave damaged samples out of their batch instead of failing
+  bool offered_slabs = false;  // batches go to memory given by offer(), not to the loader's own
+};
+
+/// Everything that decides what the batches hold. The same input gives the same batches whatever
+/// the options.
+struct LoaderInput {
+  std::shared_ptr<const ChunkOpener> opener;
+  std::shared_ptr<const IntervalSet> intervals;
+  PlanOptions plan;
+  BatchSlices slices;
+  /// Items (token blocks) of every chunk, in the order of the intervals' numbering.
+  std::vector<std::uint64_t> chunk_sizes;
+  /// Token datasets: tokens in every chunk, compared with the files. Else empty.
+  std::vector<std::uint64_t> chunk_tokens;
+  std::shared_ptr<const BatchSpec> spec;
+};
+
+/// A batch as the consumer gets it.
+struct Batch {
+  std::uint64_t position = 0;  // of its first row in the order of the epoch
+  std::uint32_t rows = 0;      // fewer than planned when damaged samples were left out
+  std::uint32_t skipped = 0;
+  Slab slab;
+  /// Of every kObject column the bytes of each row, valid while `chunks` lives.
+  std::vector<std::vector<ByteSpan>> objects;
+  std::vector<std::shared_ptr<const OpenChunk>> chunks;
+};
+
+/// Threads start in the constructor and are joined by close() or the destructor. next(), offer()
+/// and close() belong to one consumer; stats() may be called from any thread. Not usable after
+/// fork: leak it and make a new one. Nobody but the consumer touches a delivered batch.
+class Loader {
+ public:
+  /// Throws kInvalidArgument when the parts do not fit each other.
+  Loader(LoaderInput input, LoaderOptions options);
+  ~Loader();
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
+
+  enum class Next : std::uint8_t { kBatch, kEnd, kTimeout };
+  /// The next batch, in order. Rethrows the error of its first failing row, after all batches
+  /// before it; the loader is then closed. Throws kClosed after close().
+  [[nodiscard]] Next next(std::chrono::milliseconds timeout, Batch* batch);
+
+  /// Memory for a batch to come, at least BatchSpec::slab_bytes, aligned to 64 bytes. With
+  /// offered_slabs no batch is begun without it: depth of them should be under way.
+  void offer(Slab slab);
+
+  /// Stops and joins all threads. Batches already delivered stay valid.
+  void close() noexcept;
+
+  [[nodiscard]] LoaderStats stats() const;
+  /// Batches that wait to be delivered.
+  [[nodiscard]] std::size_t queued() const { return ring_.queued(); }
+
+ private:
+  void run_planner();
+  void run_worker(std::size_t number, RowWriter& writer);
+  [[nodiscard]] RowWriter make_writer() const;
+  [[nodiscard]] bool plan_next(ThreadCounters& counters);
+  void fill_plan(BatchData& data, const BatchSlices::Slice& slice);
+  void work_inline();
+  [[nodiscard]] bool wait_for_offer(ThreadCounters& counters);
+  [[nodiscard]] Slab take_slab();
+  void deliver(BatchData& data, Batch* batch);
+  void leave_out(const std::vector<BatchData::RowError>& errors, Batch* batch) const;
+  [[nodiscard]] BatchData& data_of(std::uint64_t batch) noexcept {
+    return *data_[static_cast<std::size_t>(batch % ring_.depth())];
+  }
+  [[nodiscard]] bool is_inline() const noexcept { return options_.threads == 0; }
+
+  LoaderInput input_;
+  LoaderOptions options_;
+  EpochPlan plan_;
+  std::uint64_t batches_;
+  std::size_t object_columns_ = 0;
+  std::vector<std::uint64_t> first_in_chunk_;  // of every interval: its first item in the chunk
+  OpenChunks chunks_;
+  SlabPool pool_;
+  BatchRing ring_;
+  std::vector<std::unique_ptr<BatchData>> data_;  // per slot
+  std::vector<ItemPlace> places_;                 // planner
+  std::vector<std::uint32_t> local_;              // planner: interval -> place in BatchData::chunks
+  std::vector<std::unique_ptr<ThreadCounters>> counters_;  // workers, then planner, then consumer
+  std::optional<RowWriter> inline_writer_;
+  BatchRing::Cursor inline_cursor_;
+
+  Mutex offered_mutex_;
+  std::condition_variable_any has_offer_;
+  std::deque<Slab> offered_ GUARDED_BY(offered_mutex_);
+  bool closed_ GUARDED_BY(offered_mutex_) = false;
+
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace stoker

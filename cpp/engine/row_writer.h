@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// From the bytes of items to rows of a batch.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "engine/batch_data.h"
+#include "engine/batch_spec.h"
+#include "engine/loader_stats.h"
+#include "reader/chunk_table.h"
+#include "vision/image_pipeline.h"
+
+namespace stoker {
+
+/// Where random numbers come from, beside the position of a sample.
+struct EpochKey {
+  std::uint64_t seed = 0;
+  std::uint64_t epoch = 0;
+};
+
+/// Fills rows. One per thread: keeps decoders and scratch memory. What it writes depends on the
+/// spec, the key and the row alone.
+class RowWriter {
+ public:
+  RowWriter(std::shared_ptr<const BatchSpec> spec, std::shared_ptr<const ChunkTable> table,
+            EpochKey key);
+
+  /// Fills rows [first, first + count). A row that fails gets its error in `batch`, with dataset,
+  /// chunk, item, byte range and leaf in the message; the others are filled all the same.
+  void write(BatchData& batch, std::uint32_t first, std::uint32_t count, ThreadCounters& counters);
+
+ private:
+  void write_row(BatchData& batch, std::uint32_t row);
+  void write_tokens(BatchData& batch, std::uint32_t row);
+  void write_item(BatchData& batch, std::uint32_t row, ByteSpan item);
+  void write_fixed_item(BatchData& batch, std::uint32_t row, ByteSpan item);
+  void write_leaf(BatchData& batch, std::uint32_t row, std::size_t column, ByteSpan leaf);
+  void write_image(BatchData& batch, std::uint32_t row, std::size_t column, ByteSpan leaf);
+  [[nodiscard]] bool has_fixed_layout(ByteSpan item) const noexcept;
+  [[nodiscard]] std::exception_ptr described(const BatchData& batch, std::uint32_t row,
+                                             std::exception_ptr error) const;
+  void prefetch(const BatchData& batch, std::uint32_t row, std::uint32_t end) const noexcept;
+  [[nodiscard]] std::uint8_t* target(const BatchData& batch, std::size_t offset,
+                                     std::size_t row_bytes, std::uint32_t row) const noexcept {
+    return batch.slab.memory.data() + offset + row * row_bytes;
+  }
+
+  std::shared_ptr<const BatchSpec> spec_;
+  std::shared_ptr<const ChunkTable> table_;
+  EpochKey key_;
+  std::optional<TokenBlocks> blocks_;
+  bool streaming_ = false;  // rows are written past the cache
+  bool has_images_ = false;
+  std::vector<std::uint8_t> fixed_sizes_;  // the sizes of every item, when all leaves are fixed
+  std::size_t fixed_bytes_ = 0;            // of such an item
+  std::vector<std::size_t> objects_of_;    // column -> place in BatchData::objects
+  std::vector<ByteSpan> leaves_;
+  std::vector<std::optional<ImagePipeline>> pipelines_;  // per column
+  ImageTimes image_times_;
+  std::uint64_t bytes_ = 0;
+};
+
+}  // namespace stoker

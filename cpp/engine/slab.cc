@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/slab.h"
+
+#include <utility>
+
+namespace stoker {
+
+SlabPool::SlabPool(std::size_t bytes, std::size_t spare) : shared_(std::make_shared<Shared>()) {
+  shared_->bytes = bytes;
+  shared_->spare = spare;
+  MutexLock lock(shared_->mutex);
+  shared_->unused.reserve(spare);  // giving back must not allocate
+}
+
+Slab SlabPool::take() {
+  HostBuffer buffer;
+  {
+    MutexLock lock(shared_->mutex);
+    if (shared_->unused.empty()) {
+      ++shared_->allocated;
+    } else {
+      buffer = std::move(shared_->unused.back());
+      shared_->unused.pop_back();
+    }
+  }
+  if (buffer.size() == 0) buffer = HostBuffer(shared_->bytes);
+  auto* held = new HostBuffer(std::move(buffer));
+  const MutableByteSpan memory = held->span();
+  const auto give_back = [shared = shared_](HostBuffer* done) noexcept {
+    {
+      MutexLock lock(shared->mutex);
+      if (shared->unused.size() < shared->spare) shared->unused.push_back(std::move(*done));
+    }
+    delete done;
+  };
+  return {memory, std::shared_ptr<HostBuffer>(held, give_back)};
+}
+
+std::size_t SlabPool::allocated() const {
+  MutexLock lock(shared_->mutex);
+  return shared_->allocated;
+}
+
+}  // namespace stoker

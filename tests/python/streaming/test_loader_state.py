@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options and states of several iterations and loaders never mix."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from torch.utils.data import DataLoader
+
+from datasets import write_dataset
+from stoker import StreamingDataLoader, StreamingDataset
+from stoker.exceptions import InvalidArgumentError
+
+N = 103
+BACKENDS = pytest.mark.parametrize("backend", ["native", "torch"])
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_dataset(tmp_path_factory.mktemp("numbers") / "d", range(N), chunk_size=10)
+
+
+def numbers(batches: Any) -> list[int]:
+    return [int(number) for batch in batches for number in batch]
+
+
+def test_a_second_loader_is_not_touched_by_the_workers_of_the_first(place: Path) -> None:
+    dataset = StreamingDataset(place, shuffle=True)
+    options: dict[str, Any] = {"batch_size": 4, "backend": "torch"}
+    first = StreamingDataLoader(dataset, num_workers=1, persistent_workers=True, **options)
+    epochs = [numbers(first) for _ in range(3)]
+    second = StreamingDataLoader(dataset, **options)
+    assert [numbers(second) for _ in range(2)] == epochs[:2]
+    second.load_state_dict(dataset.progress(2, 20).to_state())
+    assert numbers(second) == epochs[1][20:]
+    assert numbers(first) != epochs[2]  # the fourth epoch
+
+
+def test_options_reach_workers_that_live_on(place: Path) -> None:
+    loader = StreamingDataLoader(
+        StreamingDataset(place),
+        batch_size=4,
+        num_workers=2,
+        persistent_workers=True,
+        backend="torch",
+    )
+    assert numbers(loader) == list(range(N))
+    loader.dataset.set_shuffle(True)
+    shuffled = numbers(loader)
+    assert shuffled != list(range(N))
+    assert sorted(shuffled) == list(range(N))
+    assert loader.state_dict()["shuffle"] is True
+    loader.dataset.set_drop_last(True)
+    assert len(numbers(loader)) == len(loader) * 4 == 100
+
+
+@BACKENDS
+def test_options_set_while_an_epoch_runs_belong_to_the_next(place: Path, backend: Any) -> None:
+    loader = StreamingDataLoader(StreamingDataset(place), batch_size=4, backend=backend)
+    running = iter(loader)
+    loader.dataset.set_shuffle(True)
+    assert numbers([next(running)]) == [0, 1, 2, 3]
+    state = loader.state_dict()
+    assert (state["shuffle"], state["position"]) == (False, 4)
+    assert numbers(running) == list(range(4, N))
+    fresh = StreamingDataLoader(StreamingDataset(place), batch_size=4, backend=backend)
+    fresh.load_state_dict(state)
+    assert numbers(fresh) == list(range(4, N))
+    assert numbers(loader) != list(range(N))
+
+
+@BACKENDS
+def test_an_abandoned_iteration_does_not_move_the_state(place: Path, backend: Any) -> None:
+    loader = StreamingDataLoader(StreamingDataset(place), batch_size=7, backend=backend)
+    old = iter(loader)
+    next(old)
+    new = iter(loader)
+    next(new)
+    for _ in range(3):
+        next(old)
+    assert (loader.state_dict()["epoch"], loader.state_dict()["position"]) == (2, 7)
+    assert numbers(new) == list(range(7, N))
+
+
+@BACKENDS
+def test_all_ranks_resume_in_the_same_epoch(
+    place: Path, monkeypatch: pytest.MonkeyPatch, backend: Any
+) -> None:
+    delivered = []
+    for rank in range(4):
+        monkeypatch.setenv("RANK", str(rank))
+        monkeypatch.setenv("WORLD_SIZE", "4")
+        dataset = StreamingDataset(place, drop_last=False)
+        loader = StreamingDataLoader(dataset, batch_size=1, backend=backend)
+        loader.load_state_dict(dataset.progress(1, 100).to_state())
+        delivered += numbers(loader)
+        assert (loader.current_epoch, loader.state_dict()["position"]) == (1, N)
+    assert sorted(delivered) == [100, 101, 102]
+
+
+def test_a_plain_dataset_at_the_end_of_an_epoch_goes_on_with_the_next(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    dataset = StreamingDataset(place)
+    first = list(dataset)
+    state = dataset.state_dict()
+    again = StreamingDataset(place)
+    again.load_state_dict(state)
+    assert again.current_epoch == 2
+    assert list(again) == first
+
+
+def test_batches_out_of_order_are_refused(place: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match="in_order"):
+        StreamingDataLoader(StreamingDataset(place), in_order=False)
+
+
+def test_a_plain_dataloader_over_a_resumed_dataset_warns(place: Path) -> None:
+    dataset = StreamingDataset(place)
+    dataset.load_state_dict(dataset.progress(1, 40).to_state())
+    loader: DataLoader[Any] = DataLoader(dataset, num_workers=1, worker_init_fn=_warnings_as_errors)
+    with pytest.raises(UserWarning, match="Use StreamingDataLoader"):
+        list(loader)
+
+
+def _warnings_as_errors(_worker: int) -> None:
+    import warnings
+
+    warnings.simplefilter("error")
+
+
+def test_seeds_above_32_bits_and_round_parts(place: Path) -> None:
+    big = StreamingDataset(place, shuffle=True, seed=1 << 40, subsample=0.5)
+    assert len(big) == N // 2
+    other = StreamingDataset(place, shuffle=True, seed=(1 << 40) + 1, subsample=0.5)
+    assert set(big) != set(other)
+    assert len(StreamingDataset(place, subsample=0.29 * 100 / N)) == 29
+    with pytest.raises(InvalidArgumentError, match="subsample"):
+        StreamingDataset(place, subsample=1e12)
+
+
+@BACKENDS
+def test_a_state_loaded_into_the_dataset_reaches_the_loader(place: Path, backend: Any) -> None:
+    plain = StreamingDataset(place)
+    samples = iter(plain)
+    for _ in range(30):
+        next(samples)
+    dataset = StreamingDataset(place)
+    dataset.load_state_dict(plain.state_dict())
+    loader = StreamingDataLoader(dataset, batch_size=4, backend=backend)
+    assert loader.state_dict()["position"] == 30
+    assert numbers(loader) == list(range(30, N))
+    assert numbers(loader) == list(range(N))
+
+
+def test_a_resumed_dataset_knows_its_position_before_the_first_sample(place: Path) -> None:
+    dataset = StreamingDataset(place)
+    dataset.load_state_dict(dataset.progress(1, 30).to_state())
+    samples = iter(dataset)
+    assert dataset.state_dict()["position"] == 30
+    assert list(samples) == list(range(30, N))
+    assert dataset.state_dict()["position"] == N
+
+
+def test_repr_says_what_it_is(place: Path) -> None:
+    assert (
+        repr(StreamingDataset(place)) == f"StreamingDataset('{place}', {N} samples, shuffle=False)"
+    )
