@@ -138,6 +138,7 @@ void Loader::close() noexcept {
   for (std::thread& thread : threads_) {
     if (thread.joinable()) thread.join();
   }
+  chunks_.close();
 }
 
 void Loader::offer(Slab slab) {

@@ -49,6 +49,11 @@ void OpenChunks::drop_before(std::size_t window) {
   std::erase_if(entries_, [window](const auto& item) { return item.second.last_window < window; });
 }
 
+void OpenChunks::close() noexcept {
+  pool_.reset();
+  entries_.clear();
+}
+
 OpenChunks::Result OpenChunks::open(std::size_t chunk) {
   const std::uint64_t start = steady_ns();
   auto opened = std::make_shared<OpenChunk>();

@@ -45,6 +45,9 @@ class OpenChunks {
   /// of the chunk: that is inside.
   [[nodiscard]] std::shared_ptr<const OpenChunk> get(std::uint32_t interval);
 
+  /// Ends the threads and lets go of the chunks. Only counters() may be called afterwards.
+  void close() noexcept;
+
   [[nodiscard]] std::uint32_t chunk_of(std::uint32_t interval) const noexcept {
     return chunk_of_[interval];
   }

@@ -19,16 +19,20 @@ namespace {
 // cache line before it is overwritten.
 constexpr std::size_t kColdSlab = std::size_t{4} << 20;
 constexpr std::size_t kLongRow = 1024;  // short rows share cache lines with their neighbours
-constexpr std::uint32_t kOffsetsAhead = 16;
-constexpr std::uint32_t kItemsAhead = 8;
+constexpr std::uint32_t kRowsAhead = 64;
 constexpr std::size_t kLine = 64;
-constexpr std::uint32_t kMostDims = 32;  // shown in a message
+constexpr std::uint8_t kNothing[kLine] = {};
+constexpr std::size_t kSmallestHeader = 8;  // dtype and rank
+constexpr std::uint32_t kMostDims = 32;     // shown in a message
+
+constexpr const char* kOneShape =
+    ". A batch needs samples of one shape: pad them when writing, or use batch_size=None or a "
+    "collate_fn";
 
 std::string number(std::uint64_t value) { return std::to_string(value); }
 
-[[noreturn]] void throw_mismatch(const Column& column, const std::string& problem) {
-  throw Error(ErrorCode::kCorrupt,
-              "leaf " + column.path + " (stored as '" + column.format + "'): " + problem);
+[[noreturn]] void throw_leaf(ErrorCode code, const Column& column, const std::string& problem) {
+  throw Error(code, "leaf " + column.path + " (stored as '" + column.format + "'): " + problem);
 }
 
 // The compiler turns these into single loads and stores.
@@ -70,12 +74,13 @@ std::string shape_text(ByteSpan header) {
 }  // namespace
 
 RowWriter::RowWriter(std::shared_ptr<const BatchSpec> spec, std::shared_ptr<const ChunkTable> table,
-                     EpochKey key)
-    : spec_(std::move(spec)), table_(std::move(table)), key_(key) {
+                     EpochKey key, bool scattered)
+    : spec_(std::move(spec)), table_(std::move(table)), key_(key), scattered_(scattered) {
   const bool cold = spec_->slab_bytes >= kColdSlab;
   if (spec_->is_tokens()) {
     blocks_.emplace(spec_->tokens.block_size, spec_->tokens.token_bytes);
     streaming_ = cold && blocks_->block_bytes() >= kLongRow;
+    scattered_ = false;  // blocks are long
     return;
   }
   leaves_.resize(spec_->columns.size());
@@ -94,6 +99,7 @@ RowWriter::RowWriter(std::shared_ptr<const BatchSpec> spec, std::shared_ptr<cons
         all_fixed && (column.kind == ColumnKind::kFixed || column.kind == ColumnKind::kShaped);
     streaming_ = streaming_ || (cold && column.row_bytes >= kLongRow);
   }
+  scattered_ = scattered_ && !has_images_;
   if (!all_fixed) return;
   fixed_sizes_.resize(4 * spec_->columns.size());
   fixed_bytes_ = fixed_sizes_.size();
@@ -111,7 +117,9 @@ void RowWriter::write(BatchData& batch, std::uint32_t first, std::uint32_t count
   image_times_ = {};
   bytes_ = 0;
   for (std::uint32_t row = first; row < first + count; ++row) {
-    prefetch(batch, row, first + count);
+    if (scattered_ && (row - first) % kRowsAhead == 0) {
+      bring_in(batch, row, std::min(kRowsAhead, first + count - row));
+    }
     try {
       write_row(batch, row);
     } catch (...) {
@@ -128,27 +136,25 @@ void RowWriter::write(BatchData& batch, std::uint32_t first, std::uint32_t count
   ThreadCounters::add(counters.samples, count);
 }
 
-// Items of a shuffled batch lie anywhere: first the offset in the header, then the item itself is a
-// cache miss. Both are asked for some rows ahead.
-void RowWriter::prefetch(const BatchData& batch, std::uint32_t row,
-                         std::uint32_t end) const noexcept {
-  if (has_images_ || blocks_) return;
-  if (row + kOffsetsAhead < end) {
-    const auto [chunk, item] = batch.rows[row + kOffsetsAhead];
+// Items of a shuffled batch lie anywhere: the offset in the header and then the item are cache and
+// TLB misses, one waiting for the other. Two short loops of independent loads let the processor
+// have many of them under way; prefetch instructions do not do it, since they may be dropped when
+// the page is not in the TLB.
+void RowWriter::bring_in(const BatchData& batch, std::uint32_t first, std::uint32_t count) {
+  std::array<const std::uint8_t*, kRowsAhead> items;
+  std::array<std::size_t, kRowsAhead> last;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const auto [chunk, item] = batch.rows[first + i];
     const ByteSpan file = batch.chunks[chunk]->view.file().span();
     const std::size_t at = 4 + std::size_t{4} * item;
-    if (at < file.size()) __builtin_prefetch(file.data() + at);
+    const std::size_t begin = at + 8 <= file.size() ? load_u32(file.data() + at) : file.size();
+    const std::size_t left = begin < file.size() ? file.size() - begin : 0;
+    items[i] = left != 0 ? file.data() + begin : kNothing;
+    last[i] = left > kLine ? kLine : 0;
   }
-  if (row + kItemsAhead < end) {
-    const auto [chunk, item] = batch.rows[row + kItemsAhead];
-    const ByteSpan file = batch.chunks[chunk]->view.file().span();
-    const std::size_t at = 4 + std::size_t{4} * item;
-    if (at + 4 > file.size()) return;
-    const std::uint32_t begin = load_u32(file.data() + at);
-    if (begin + kLine >= file.size()) return;
-    __builtin_prefetch(file.data() + begin);
-    __builtin_prefetch(file.data() + begin + kLine);
-  }
+  unsigned sum = 0;
+  for (std::uint32_t i = 0; i < count; ++i) sum += items[i][0] + items[i][last[i]];
+  touched_ = sum;
 }
 
 void RowWriter::write_row(BatchData& batch, std::uint32_t row) {
@@ -219,25 +225,34 @@ void RowWriter::write_leaf(BatchData& batch, std::uint32_t row, std::size_t c, B
   switch (column.kind) {
     case ColumnKind::kShaped:
       if (leaf.size() < header || std::memcmp(leaf.data(), column.header.data(), header) != 0) {
-        throw_mismatch(column,
-                       "expected " + shape_text(column.header) + " as in the first sample, found " +
-                           shape_text(leaf) +
-                           ". A batch needs samples of one shape: pad them when writing, or use "
-                           "batch_size=None or a collate_fn");
+        const bool has_header = leaf.size() >= kSmallestHeader;
+        throw_leaf(has_header ? ErrorCode::kInvalidArgument : ErrorCode::kCorrupt, column,
+                   "expected " + shape_text(column.header) + " as in the first sample, found " +
+                       shape_text(leaf) + kOneShape);
       }
-      [[fallthrough]];
-    case ColumnKind::kFixed:
       if (leaf.size() != header + column.row_bytes) {
-        throw_mismatch(column, "expected " + number(header + column.row_bytes) +
-                                   " bytes as in the first sample, found " + number(leaf.size()) +
-                                   ". A batch needs samples of one shape: pad them when writing, "
-                                   "or use batch_size=None or a collate_fn");
+        throw_leaf(ErrorCode::kCorrupt, column,
+                   "the shape in its header asks for " + number(header + column.row_bytes) +
+                       " bytes, found " + number(leaf.size()));
+      }
+      copy_row(leaf.data() + header, column.row_bytes, to,
+               streaming_ && column.row_bytes >= kLongRow);
+      return;
+    case ColumnKind::kFixed:
+      if (leaf.size() != column.row_bytes) {
+        // An array may be longer than the first one; a number cannot.
+        const bool is_array = column.format.starts_with("no_header_");
+        throw_leaf(is_array ? ErrorCode::kInvalidArgument : ErrorCode::kCorrupt, column,
+                   "expected " + number(column.row_bytes) +
+                       " bytes as in the first sample, found " + number(leaf.size()) +
+                       (is_array ? kOneShape : ""));
       }
       copy_row(leaf.data() + header, column.row_bytes, to,
                streaming_ && column.row_bytes >= kLongRow);
       return;
     case ColumnKind::kObject:
-      if (column.is_text && !is_utf8(leaf)) throw_mismatch(column, "the bytes are not UTF-8 text");
+      if (column.is_text && !is_utf8(leaf))
+        throw_leaf(ErrorCode::kCorrupt, column, "the bytes are not UTF-8 text");
       batch.objects[objects_of_[c]][row] = leaf;
       return;
     case ColumnKind::kImage:

@@ -27,8 +27,9 @@ struct EpochKey {
 /// spec, the key and the row alone.
 class RowWriter {
  public:
+  /// `scattered`: the items of a batch do not follow each other in the chunks.
   RowWriter(std::shared_ptr<const BatchSpec> spec, std::shared_ptr<const ChunkTable> table,
-            EpochKey key);
+            EpochKey key, bool scattered = true);
 
   /// Fills rows [first, first + count). A row that fails gets its error in `batch`, with dataset,
   /// chunk, item, byte range and leaf in the message; the others are filled all the same.
@@ -44,7 +45,8 @@ class RowWriter {
   [[nodiscard]] bool has_fixed_layout(ByteSpan item) const noexcept;
   [[nodiscard]] std::exception_ptr described(const BatchData& batch, std::uint32_t row,
                                              std::exception_ptr error) const;
-  void prefetch(const BatchData& batch, std::uint32_t row, std::uint32_t end) const noexcept;
+  /// Touches the items of at most kRowsAhead rows. For samples that are small beside a cache miss.
+  void bring_in(const BatchData& batch, std::uint32_t first, std::uint32_t count);
   [[nodiscard]] std::uint8_t* target(const BatchData& batch, std::size_t offset,
                                      std::size_t row_bytes, std::uint32_t row) const noexcept {
     return batch.slab.memory.data() + offset + row * row_bytes;
@@ -53,9 +55,11 @@ class RowWriter {
   std::shared_ptr<const BatchSpec> spec_;
   std::shared_ptr<const ChunkTable> table_;
   EpochKey key_;
+  bool scattered_;  // items are brought in ahead
   std::optional<TokenBlocks> blocks_;
   bool streaming_ = false;  // rows are written past the cache
   bool has_images_ = false;
+  volatile unsigned touched_ = 0;          // keeps the loads of bring_in()
   std::vector<std::uint8_t> fixed_sizes_;  // the sizes of every item, when all leaves are fixed
   std::size_t fixed_bytes_ = 0;            // of such an item
   std::vector<std::size_t> objects_of_;    // column -> place in BatchData::objects

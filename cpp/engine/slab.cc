@@ -27,7 +27,7 @@ Slab SlabPool::take() {
   auto* held = new HostBuffer(std::move(buffer));
   const MutableByteSpan memory = held->span();
   const auto give_back = [shared = shared_](HostBuffer* done) noexcept {
-    {
+    if (!shared->fork_guard.forked()) {
       MutexLock lock(shared->mutex);
       if (shared->unused.size() < shared->spare) shared->unused.push_back(std::move(*done));
     }

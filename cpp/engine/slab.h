@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "base/host_buffer.h"
 #include "base/thread_annotations.h"
+#include "concurrency/fork_guard.h"
 
 namespace stoker {
 
@@ -20,7 +21,8 @@ struct Slab {
 
 /// Slabs of one size. A slab whose last owner is gone is used for a later batch, so steady state
 /// allocates nothing and touches no fresh page; nothing a user still holds is written again. Owners
-/// may outlive the pool and may be dropped on any thread. Thread-safe.
+/// may outlive the pool and may be dropped on any thread, also in a forked child (where the memory
+/// is freed instead). Thread-safe.
 class SlabPool {
  public:
   /// Keeps at most `spare` unused slabs.
@@ -34,6 +36,7 @@ class SlabPool {
 
  private:
   struct Shared {
+    ForkGuard fork_guard;  // the mutex may have been held by another thread at the fork
     mutable Mutex mutex;
     std::vector<HostBuffer> unused GUARDED_BY(mutex);
     std::size_t allocated GUARDED_BY(mutex) = 0;

@@ -66,27 +66,31 @@ void AxisWeights::assign_filter(const AxisSpan& span, Interpolation interpolatio
   stride_ = (std::min(most, span.in) + kGroup - 1) / kGroup * kGroup;
   exact_.assign(std::size_t{count_} * stride_, 0.0);
 
+  // The whole axis decides about the precision, so a window has the weights of the whole.
   double largest = 0.0;
-  for (std::uint32_t j = 0; j < count_; ++j) {
-    const double center = scale * (static_cast<double>(span.first + j) + 0.5);
+  std::vector<double> unwanted(stride_);
+  for (std::uint32_t output = 0; output < span.out; ++output) {
+    const std::uint32_t j = output - span.first;  // wraps below the window
+    const double center = scale * (static_cast<double>(output) + 0.5);
     // Cut towards zero after adding a half, which is not the same as rounding: torch does so.
     const double first = std::max(center - support + 0.5, 0.0);
     const double last = center + support + 0.5;
     const auto begin = static_cast<std::uint32_t>(first);
     const auto end = std::min(static_cast<std::uint32_t>(last), span.in);
-    double* weights = exact_.data() + std::size_t{j} * stride_;
+    double* weights = j < count_ ? exact_.data() + std::size_t{j} * stride_ : unwanted.data();
     double total = 0.0;
     for (std::uint32_t k = begin; k < end; ++k) {
       const double x = (static_cast<double>(k) - center + 0.5) * inverse;
       weights[k - begin] = cubic ? bicubic(x) : bilinear(x);
       total += weights[k - begin];
     }
-    starts_[j] = begin;
-    taps_[j] = end - begin;
     for (std::uint32_t k = 0; k < end - begin; ++k) {
       if (total != 0.0) weights[k] /= total;
       largest = std::max(largest, weights[k]);
     }
+    if (j >= count_) continue;
+    starts_[j] = begin;
+    taps_[j] = end - begin;
   }
   quantise(largest);
 }

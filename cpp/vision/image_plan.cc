@@ -72,6 +72,10 @@ class Planner {
   /// Keeps a window of the present image; it may pass the edges.
   void crop(std::int64_t x, std::int64_t y, ImageSize size) {
     need_geometry();
+    const bool outside =
+        x < 0 || y < 0 || x + size.width > now().width || y + size.height > now().height;
+    // What a crop has cut away must not come back at the borders of a later one.
+    if (outside && (resample().resizes() || resample().padded())) start(now());
     Resample& r = resample();
     // What lies left in a mirrored image lies right in the one it is made from.
     r.x += r.mirrored ? std::int64_t{r.window.width} - x - size.width : x;
@@ -88,7 +92,9 @@ class Planner {
   void resize(ImageSize size, Interpolation interpolation) {
     if (size == now()) return;
     need_geometry();
-    if (resample().resizes() || resample().padded()) start(now());
+    // The nearest pixel is not symmetrical: which one is taken depends on the side one counts from.
+    const bool mirrored_nearest = resample().mirrored && interpolation == Interpolation::kNearest;
+    if (resample().resizes() || resample().padded() || mirrored_nearest) start(now());
     resample().scaled = resample().window = size;
     resample().interpolation = interpolation;
   }

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include "vision/image_pipeline.h"
@@ -20,8 +19,8 @@ struct StepsHandle {
   StepsHandle(const StepsHandle&) = delete;
   StepsHandle& operator=(const StepsHandle&) = delete;
 
-  void add(ImageStep step) {
-    steps->steps.push_back(std::move(step));
+  void add(const ImageStep& step) {
+    steps->steps.push_back(step);
     static_cast<void>(ImagePipeline(steps));  // refuses what can never work, at once
   }
 };
