@@ -240,7 +240,8 @@ void Loader::fill_plan(BatchData& data, const BatchSlices::Slice& slice) {
 RowWriter Loader::make_writer() const {
   return {input_.spec,
           {input_.opener, &input_.opener->table()},
-          EpochKey{input_.plan.seed, input_.plan.epoch}};
+          EpochKey{input_.plan.seed, input_.plan.epoch},
+          input_.plan.shuffle};
 }
 
 void Loader::run_worker(std::size_t number, RowWriter& writer) {

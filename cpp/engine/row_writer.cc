@@ -105,9 +105,11 @@ RowWriter::RowWriter(std::shared_ptr<const BatchSpec> spec, std::shared_ptr<cons
   fixed_bytes_ = fixed_sizes_.size();
   for (std::size_t c = 0; c < spec_->columns.size(); ++c) {
     const Column& column = spec_->columns[c];
-    store_u32(fixed_sizes_.data() + 4 * c,
-              static_cast<std::uint32_t>(column.header.size() + column.row_bytes));
-    fixed_bytes_ += column.header.size() + column.row_bytes;
+    const std::size_t bytes = column.header.size() + column.row_bytes;
+    store_u32(fixed_sizes_.data() + 4 * c, static_cast<std::uint32_t>(bytes));
+    fixed_.push_back({fixed_bytes_, column.header.size(), column.row_bytes, column.offset, c,
+                      streaming_ && column.row_bytes >= kLongRow});
+    fixed_bytes_ += bytes;
   }
 }
 
@@ -184,7 +186,7 @@ void RowWriter::write_tokens(BatchData& batch, std::uint32_t row) {
 }
 
 bool RowWriter::has_fixed_layout(ByteSpan item) const noexcept {
-  return item.size() == fixed_bytes_ && !fixed_sizes_.empty() &&
+  return item.size() == fixed_bytes_ &&
          std::memcmp(item.data(), fixed_sizes_.data(), fixed_sizes_.size()) == 0;
 }
 
@@ -200,21 +202,23 @@ void RowWriter::write_item(BatchData& batch, std::uint32_t row, ByteSpan item) {
 
 // All sizes are as expected, so every leaf lies where it lies in every item.
 void RowWriter::write_fixed_item(BatchData& batch, std::uint32_t row, ByteSpan item) {
-  const std::uint8_t* leaf = item.data() + fixed_sizes_.size();
-  for (std::size_t c = 0; c < spec_->columns.size(); ++c) {
-    const Column& column = spec_->columns[c];
-    const std::size_t header = column.header.size();
-    if (header != 0 && std::memcmp(leaf, column.header.data(), header) != 0) [[unlikely]] {
-      write_leaf(batch, row, c, {leaf, header + column.row_bytes});  // says what is wrong
+  std::uint8_t* const slab = batch.slab.memory.data();
+  for (const FixedField& field : fixed_) {
+    const std::uint8_t* leaf = item.data() + field.at;
+    if (field.header != 0) {
+      const Column& column = spec_->columns[field.column];
+      if (std::memcmp(leaf, column.header.data(), field.header) != 0) [[unlikely]] {
+        write_leaf(batch, row, field.column,
+                   {leaf, field.header + field.bytes});  // says what is wrong
+      }
+      leaf += field.header;
     }
-    leaf += header;
-    std::uint8_t* to = target(batch, column.offset, column.row_bytes, row);
-    if (streaming_ && column.row_bytes >= kLongRow) {
-      copy_row(leaf, column.row_bytes, to, /*streaming=*/true);
+    std::uint8_t* to = slab + field.offset + row * field.bytes;
+    if (field.streams) {
+      copy_row(leaf, field.bytes, to, /*streaming=*/true);
     } else {
-      copy_small(leaf, column.row_bytes, to);
+      copy_small(leaf, field.bytes, to);
     }
-    leaf += column.row_bytes;
   }
 }
 

@@ -36,6 +36,17 @@ class RowWriter {
   void write(BatchData& batch, std::uint32_t first, std::uint32_t count, ThreadCounters& counters);
 
  private:
+  /// Where a column lies in an item whose leaves are all fixed, in one cache line.
+  struct FixedField {
+    std::size_t at = 0;      // in the item
+    std::size_t header = 0;  // bytes of it
+    std::size_t bytes = 0;   // after the header
+    std::size_t offset = 0;  // of row 0 in the slab
+    std::size_t column = 0;
+    bool streams = false;
+  };
+  static constexpr std::size_t kNoLayout = ~std::size_t{0};
+
   void write_row(BatchData& batch, std::uint32_t row);
   void write_tokens(BatchData& batch, std::uint32_t row);
   void write_item(BatchData& batch, std::uint32_t row, ByteSpan item);
@@ -61,8 +72,9 @@ class RowWriter {
   bool has_images_ = false;
   volatile unsigned touched_ = 0;          // keeps the loads of bring_in()
   std::vector<std::uint8_t> fixed_sizes_;  // the sizes of every item, when all leaves are fixed
-  std::size_t fixed_bytes_ = 0;            // of such an item
-  std::vector<std::size_t> objects_of_;    // column -> place in BatchData::objects
+  std::size_t fixed_bytes_ = kNoLayout;    // of such an item
+  std::vector<FixedField> fixed_;
+  std::vector<std::size_t> objects_of_;  // column -> place in BatchData::objects
   std::vector<ByteSpan> leaves_;
   std::vector<std::optional<ImagePipeline>> pipelines_;  // per column
   ImageTimes image_times_;

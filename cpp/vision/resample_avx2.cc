@@ -5,6 +5,8 @@
 #if defined(__AVX2__)
 #include <immintrin.h>
 
+#include <algorithm>
+
 namespace stoker {
 namespace {
 
@@ -16,18 +18,24 @@ __m256i load256(const void* from) noexcept {
 }
 
 /// Sums of one output pixel: taps 0 and 1 of each group in the low half, 2 and 3 in the high one.
+/// kGroups 0: `groups` says how many.
+template <std::uint32_t kGroups>
 __m256i weighted_pixels(const std::uint8_t* pixels, const std::int16_t* weights,
                         std::uint32_t groups) noexcept {
   // Pairs the bytes of neighbouring pixels channel by channel and widens them to 16 bits.
   const __m256i pairs =
       _mm256_setr_epi8(0, -1, 4, -1, 1, -1, 5, -1, 2, -1, 6, -1, 3, -1, 7, -1,  //
                        8, -1, 12, -1, 9, -1, 13, -1, 10, -1, 14, -1, 11, -1, 15, -1);
-  __m256i sums = _mm256_setzero_si256();
-  for (std::uint32_t g = 0; g < groups; ++g) {
+  const auto group = [&](std::uint32_t g) {
     const __m256i four = _mm256_broadcastsi128_si256(
         _mm_loadu_si128(reinterpret_cast<const __m128i*>(pixels + 16 * std::size_t{g})));
-    sums = _mm256_add_epi32(sums, _mm256_madd_epi16(_mm256_shuffle_epi8(four, pairs),
-                                                    load256(weights + 16 * std::size_t{g})));
+    return _mm256_madd_epi16(_mm256_shuffle_epi8(four, pairs),
+                             load256(weights + 16 * std::size_t{g}));
+  };
+  __m256i sums = group(0);
+  if constexpr (kGroups == 2) sums = _mm256_add_epi32(sums, group(1));
+  if constexpr (kGroups == 0) {
+    for (std::uint32_t g = 1; g < groups; ++g) sums = _mm256_add_epi32(sums, group(g));
   }
   return sums;
 }
@@ -38,34 +46,44 @@ __m256i joined(__m256i a, __m256i b) noexcept {
                           _mm256_permute2x128_si256(a, b, 0x31));
 }
 
-void horizontal(const RowFilter& filter, std::uint32_t first_input, const std::uint8_t* in,
-                std::uint8_t* out) {
-  const AxisWeights& axis = *filter.weights;
-  const auto precision = static_cast<int>(axis.precision());
+template <std::uint32_t kGroups>
+void horizontal_of(const RowFilter& filter, const std::uint8_t* in, std::uint8_t* out) {
+  const auto precision = static_cast<int>(filter.weights->precision());
   const __m256i half = _mm256_set1_epi32(1 << (precision - 1));
-  const std::size_t step = std::size_t{axis.stride()} * 4;
+  // The fourth byte holds a sum of unused bytes; kernels agree on 0.
+  const __m128i colours = _mm_set1_epi32(0x00FFFFFF);
+  const std::uint32_t groups = kGroups == 0 ? filter.groups : kGroups;
+  const std::size_t step = std::size_t{groups} * 16;
+  const std::uint32_t* offsets = filter.offsets.data();
   const std::int16_t* weights = filter.expanded.data();
+  const std::uint32_t count = filter.weights->count();
   const auto sums_of = [&](std::uint32_t j) {
-    return weighted_pixels(in + kPixel * (axis.start(j) - first_input),
-                           weights + step * std::size_t{j}, filter.groups[j]);
+    return weighted_pixels<kGroups>(in + offsets[j], weights + step * std::size_t{j},
+                                    kGroups == 0 ? filter.used[j] : kGroups);
   };
-  const std::uint32_t count = axis.count();
-  for (std::uint32_t j = 0; j < count; j += 4) {
-    const std::uint32_t last = count - 1;  // a short end repeats its last pixel
-    const __m256i ab = joined(sums_of(j), sums_of(j + 1 < count ? j + 1 : last));
-    const __m256i cd =
-        joined(sums_of(j + 2 < count ? j + 2 : last), sums_of(j + 3 < count ? j + 3 : last));
-    const __m256i words =
-        _mm256_packs_epi32(_mm256_srai_epi32(_mm256_add_epi32(ab, half), precision),
-                           _mm256_srai_epi32(_mm256_add_epi32(cd, half), precision));  // a c | b d
+  const auto four = [&](std::uint32_t a, std::uint32_t b, std::uint32_t c, std::uint32_t d) {
+    const __m256i ab = _mm256_add_epi32(joined(sums_of(a), sums_of(b)), half);
+    const __m256i cd = _mm256_add_epi32(joined(sums_of(c), sums_of(d)), half);
+    const __m256i words = _mm256_packs_epi32(_mm256_srai_epi32(ab, precision),
+                                             _mm256_srai_epi32(cd, precision));  // a c | b d
     const __m256i bytes = _mm256_packus_epi16(words, words);  // a c a c | b d b d
-    const __m128i ac = _mm256_castsi256_si128(bytes);
-    const __m128i bd = _mm256_extracti128_si256(bytes, 1);
-    // The fourth byte holds a sum of unused bytes; kernels agree on 0.
-    const __m128i colours = _mm_set1_epi32(0x00FFFFFF);
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + kPixel * j),
-                     _mm_and_si128(_mm_unpacklo_epi32(ac, bd), colours));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + kPixel * a),
+                     _mm_and_si128(_mm_unpacklo_epi32(_mm256_castsi256_si128(bytes),
+                                                      _mm256_extracti128_si256(bytes, 1)),
+                                   colours));
+  };
+  std::uint32_t j = 0;
+  for (; j + 4 <= count; j += 4) four(j, j + 1, j + 2, j + 3);
+  if (j < count) {  // a short end repeats its last pixel
+    const std::uint32_t last = count - 1;
+    four(j, std::min(j + 1, last), std::min(j + 2, last), last);
   }
+}
+
+void horizontal(const RowFilter& filter, const std::uint8_t* in, std::uint8_t* out) {
+  if (filter.groups == 1) return horizontal_of<1>(filter, in, out);
+  if (filter.groups == 2) return horizontal_of<2>(filter, in, out);
+  horizontal_of<0>(filter, in, out);
 }
 
 /// The sums of 32 neighbouring bytes, in the order in which unpacking leaves them.

@@ -64,7 +64,7 @@ void Resampler::push(const RgbxRows& rows, std::size_t first) {
     const std::uint8_t* from = rows.pixels + y * rows.stride;
     std::uint8_t* to = kept_row(first + y);
     if (scales_x_) {
-      kernels_->horizontal(x_filter_, x_axis_.lowest(), from, to);
+      kernels_->horizontal(x_filter_, from, to);
     } else {
       copy_row(from, to);
     }

@@ -86,8 +86,8 @@ TEST_P(Kernels, AgreeToTheBit) {
   const Buffer row = noise(std::size_t{inputs} * 4 + kRowSlack, 1);
   Buffer a(std::size_t{outputs} * 4 + kRowSlack);
   Buffer b = a;
-  plain.horizontal(filter, axis.lowest(), row.data() + std::size_t{axis.lowest()} * 4, a.data());
-  fast->horizontal(filter, axis.lowest(), row.data() + std::size_t{axis.lowest()} * 4, b.data());
+  plain.horizontal(filter, row.data() + std::size_t{axis.lowest()} * 4, a.data());
+  fast->horizontal(filter, row.data() + std::size_t{axis.lowest()} * 4, b.data());
   a.resize(std::size_t{outputs} * 4);
   b.resize(a.size());
   EXPECT_EQ(a, b);
