@@ -27,6 +27,7 @@ void OpenChunks::advance(std::uint64_t position) {
     next_.clear();
     next_started_ = 0;
     if (window_ + 1 < plan_.windows()) next_ = plan_.window_intervals(window_ + 1);
+    look_past_next();
   }
   if (pool_ == nullptr || next_.empty()) return;
   const std::uint64_t start = plan_.window_start(window_);
@@ -35,6 +36,18 @@ void OpenChunks::advance(std::uint64_t position) {
   const auto due = static_cast<std::size_t>(used * static_cast<double>(next_.size())) + 1;
   for (; next_started_ < std::min(due, next_.size()); ++next_started_) {
     need(chunk_of_[next_[next_started_]], window_ + 1);
+  }
+}
+
+// Without shuffle a window is one interval: one chunk ahead would keep one thread busy, and a
+// dataset of many small compressed chunks would be opened nearly one by one.
+void OpenChunks::look_past_next() {
+  if (pool_ == nullptr || next_.size() != 1) return;
+  const std::size_t end = std::min(plan_.windows(), window_ + 1 + pool_->size());
+  for (std::size_t w = window_ + 2; w < end; ++w) {
+    const std::vector<std::uint32_t> intervals = plan_.window_intervals(w);
+    if (intervals.size() != 1) return;
+    need(chunk_of_[intervals.front()], w);
   }
 }
 

@@ -61,6 +61,7 @@ class OpenChunks {
     std::size_t last_window = 0;        // that needs it
   };
   void need(std::uint32_t chunk, std::size_t window);
+  void look_past_next();
   void drop_before(std::size_t window);
   [[nodiscard]] Result open(std::size_t chunk);
 

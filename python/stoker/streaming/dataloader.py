@@ -268,6 +268,15 @@ class StreamingDataLoader(DataLoader[Any]):
         """
         return self._stats.summary(self._running.stats() if self._running is not None else None)
 
+    def close(self) -> None:
+        """Stop the threads of a running native iteration and close the dataset's files. Batches handed out stay valid.
+
+        Not needed: threads also end when an iteration ends or is dropped.
+        """
+        if self._running is not None:
+            self._running.close()
+        self.dataset.close()
+
     # ---- state
 
     def set_epoch(self, epoch: int) -> None:

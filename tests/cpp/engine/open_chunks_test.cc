@@ -104,6 +104,17 @@ TEST(OpenChunksTest, TheNextWindowIsOpenedAsThisOneIsUsedUp) {
   for (const std::uint32_t k : window) EXPECT_EQ(first.count(k), 1U);
 }
 
+TEST(OpenChunksTest, ShortWindowsAreOpenedSeveralAhead) {
+  Chunks chunks(9);
+  OpenChunks open = chunks.open(3);
+  open.advance(0);
+  chunks.wait_for(4);  // this one, and one for every thread
+  open.advance(kItems);
+  chunks.wait_for(5);
+  open.advance(7 * kItems);  // the last but one
+  chunks.wait_for(7);
+}
+
 TEST(OpenChunksTest, WithoutThreadsNothingIsOpenedAhead) {
   Chunks chunks(8, {.shuffle = true, .window = 4});
   OpenChunks open = chunks.open(0);

@@ -170,3 +170,14 @@ def test_repr_says_what_it_is(place: Path) -> None:
     assert (
         repr(StreamingDataset(place)) == f"StreamingDataset('{place}', {N} samples, shuffle=False)"
     )
+
+
+@BACKENDS
+def test_close_ends_an_iteration_and_keeps_its_batches(place: Path, backend: Any) -> None:
+    loader = StreamingDataLoader(StreamingDataset(place), batch_size=4, backend=backend)
+    loader.close()
+    running = iter(loader)
+    batch = next(running)
+    loader.close()
+    assert batch.tolist() == [0, 1, 2, 3]
+    assert numbers(loader) == list(range(N))
