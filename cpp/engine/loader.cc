@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::uint32_t kNoPlace = ~std::uint32_t{0};
 constexpr std::size_t kMostOpeners = 4;
+constexpr std::size_t kSlabsBesideRing = 2;  // the one a user works on, and the one before it
 
 /// Rows per claim: an image is work enough for one, small records come in runs.
 std::uint32_t grain_of(const BatchSpec& spec, std::size_t threads) {
@@ -100,9 +101,13 @@ Loader::Loader(LoaderInput input, LoaderOptions options)
       first_in_chunk_(places_of(input_).firsts),
       chunks_(input_.opener, plan_, places_of(input_).chunks,
               std::min(options.threads, kMostOpeners), check_of(input_)),
-      pool_(input_.spec->slab_bytes, options.depth + 2),
+      pool_(options.pool ? *options.pool
+                         : SlabPool(input_.spec->slab_bytes, options.depth + kSlabsBesideRing)),
       ring_(options.threads == 0 ? 1 : std::max<std::size_t>(options.depth, 1),
             grain_of(*input_.spec, options.threads)) {
+  if (pool_.slab_bytes() < input_.spec->slab_bytes) {
+    throw Error(ErrorCode::kInvalidArgument, "the slabs of the pool are too small for a batch");
+  }
   for (const Column& column : input_.spec->columns) {
     object_columns_ += column.kind == ColumnKind::kObject ? 1 : 0;
   }

@@ -31,6 +31,9 @@ struct LoaderOptions {
   std::size_t depth = 4;       // batches planned and in work ahead of the consumer
   bool skip_corrupt = false;   // leave damaged samples out of their batch instead of failing
   bool offered_slabs = false;  // batches go to memory given by offer(), not to the loader's own
+  /// Where slabs come from: one pool for all epochs saves touching fresh pages in each of them. Its
+  /// slabs have at least BatchSpec::slab_bytes. Nothing: a pool of this loader.
+  std::optional<SlabPool> pool = std::nullopt;
 };
 
 /// Everything that decides what the batches hold. The same input gives the same batches whatever

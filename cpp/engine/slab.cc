@@ -12,6 +12,11 @@ SlabPool::SlabPool(std::size_t bytes, std::size_t spare) : shared_(std::make_sha
   shared_->unused.reserve(spare);  // giving back must not allocate
 }
 
+SlabPool& SlabPool::in_this_process() {
+  if (shared_->fork_guard.forked()) *this = SlabPool(shared_->bytes, shared_->spare);
+  return *this;
+}
+
 Slab SlabPool::take() {
   HostBuffer buffer;
   {

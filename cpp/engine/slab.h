@@ -19,10 +19,10 @@ struct Slab {
   std::shared_ptr<void> owner;
 };
 
-/// Slabs of one size. A slab whose last owner is gone is used for a later batch, so steady state
-/// allocates nothing and touches no fresh page; nothing a user still holds is written again. Owners
-/// may outlive the pool and may be dropped on any thread, also in a forked child (where the memory
-/// is freed instead). Thread-safe.
+/// Slabs of one size. Copies are the same pool. A slab whose last owner is gone is used for a later
+/// batch, so steady state allocates nothing and touches no fresh page; nothing a user still holds
+/// is written again. Owners may outlive the pool and may be dropped on any thread, also in a forked
+/// child (where the memory is freed instead). Thread-safe.
 class SlabPool {
  public:
   /// Keeps at most `spare` unused slabs.
@@ -31,6 +31,10 @@ class SlabPool {
   /// A slab with undefined contents. Throws std::bad_alloc.
   [[nodiscard]] Slab take();
 
+  /// This pool, or after a fork an empty one in its place: another thread may have held the mutex.
+  [[nodiscard]] SlabPool& in_this_process();
+
+  [[nodiscard]] std::size_t slab_bytes() const noexcept { return shared_->bytes; }
   /// Slabs allocated so far, for tests and stats.
   [[nodiscard]] std::size_t allocated() const;
 

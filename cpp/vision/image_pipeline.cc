@@ -86,6 +86,13 @@ class ImagePipeline::Impl {
     JpegImage image(jpeg);
     const JpegInfo& info = image.info();
     prepare({info.shown_width(), info.shown_height()}, key, target);
+    if (is_plain()) {  // the decoder writes the pixels where they belong
+      image.decode_into({target.pixels, target.size.width, target.size.height,
+                         steps_->format.channels_last ? PixelLayout::kHwc : PixelLayout::kChw});
+      times_.decode = now_ns() - began_;
+      return;
+    }
+    resampler_.start(plan_.stages.front().resample);
     if (info.orientation == Orientation::kNormal) {
       const PixelBox& needed = resampler_.needed();
       if (needed.width > 0) {
@@ -114,6 +121,7 @@ class ImagePipeline::Impl {
                     std::to_string(size.height) + " x " + std::to_string(size.width) + " x 3");
     }
     prepare(size, key, target);
+    resampler_.start(plan_.stages.front().resample);
     Tile& tile = tiles_[1];
     tile.reset(size);
     const std::uint8_t* from = image.pixels.data();
@@ -145,6 +153,7 @@ class ImagePipeline::Impl {
 
   void prepare(ImageSize input, std::span<const std::uint64_t> key, const ImageTarget& target) {
     plan_ = plan_image(*steps_, input, key);
+    whole_ = {0, 0, input.width, input.height};
     const ImageSize size = plan_.size();
     if (size != target.size) {
       throw_invalid("the image has " + std::to_string(size.height) + " x " +
@@ -155,7 +164,15 @@ class ImagePipeline::Impl {
       throw_invalid("the target of the image has " + std::to_string(target.pixels.size()) +
                     " bytes");
     }
-    resampler_.start(plan_.stages.front().resample);
+  }
+
+  /// The whole image as it is, in bytes.
+  [[nodiscard]] bool is_plain() const noexcept {
+    const ImageStage& stage = plan_.stages.front();
+    const Resample& resample = stage.resample;
+    return plan_.stages.size() == 1 && stage.colours.empty() && !resample.mirrored &&
+           !resample.resizes() && !resample.padded() && resample.source == whole_ &&
+           steps_->format.type == PixelType::kUint8 && steps_->format.channels == 3;
   }
 
   void push_decoded(const RgbxRows& rows, std::size_t first) {
@@ -214,6 +231,7 @@ class ImagePipeline::Impl {
   std::shared_ptr<const ImageSteps> steps_;
   StoreRow store_ = store_row();
   ImagePlan plan_;
+  PixelBox whole_;
   Resampler resampler_;
   std::array<Tile, 2> tiles_;  // between stages; a decoded or given image
   ImageTimes times_;

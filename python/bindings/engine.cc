@@ -227,8 +227,8 @@ using Sizes = std::vector<std::uint64_t>;
 
 void make_loader(BatchLoader* self, std::shared_ptr<ChunkOpener> opener,
                  std::shared_ptr<IntervalSet> intervals, const Order& order, const Slices& slices,
-                 Sizes chunk_sizes, Sizes chunk_tokens, const SpecHandle& spec, std::size_t threads,
-                 std::size_t depth, bool skip_corrupt, bool offered_slabs) {
+                 Sizes chunk_sizes, Sizes chunk_tokens, const SpecHandle& spec, SlabPool& pool,
+                 std::size_t threads, std::size_t depth, bool skip_corrupt, bool offered_slabs) {
   LoaderInput input;
   const std::uint64_t total = intervals->size();
   input.opener = std::move(opener);
@@ -242,7 +242,8 @@ void make_loader(BatchLoader* self, std::shared_ptr<ChunkOpener> opener,
   input.chunk_sizes = std::move(chunk_sizes);
   input.chunk_tokens = std::move(chunk_tokens);
   input.spec = spec.share();
-  new (self) BatchLoader(std::move(input), {threads, depth, skip_corrupt, offered_slabs});
+  new (self) BatchLoader(std::move(input),
+                         {threads, depth, skip_corrupt, offered_slabs, pool.in_this_process()});
 }
 
 void register_spec(nb::module_& m) {
@@ -269,10 +270,14 @@ void register_spec(nb::module_& m) {
 
 void register_engine(nb::module_& m) {
   register_spec(m);
+  nb::class_<SlabPool>(m, "SlabPool", "Memory of batches, used again when no tensor lies in it.")
+      .def(nb::init<std::size_t, std::size_t>(), nb::arg("bytes"), nb::arg("spare"))
+      .def_prop_ro("allocated", &SlabPool::allocated, "Slabs made so far.");
   nb::class_<BatchLoader>(m, "BatchLoader", "Batches of one epoch on one rank, by threads.")
       .def("__init__", &make_loader, nb::arg("opener"), nb::arg("intervals"), nb::arg("order"),
            nb::arg("slices"), nb::arg("chunk_sizes"), nb::arg("chunk_tokens"), nb::arg("spec"),
-           nb::arg("threads"), nb::arg("depth"), nb::arg("skip_corrupt"), nb::arg("offered_slabs"),
+           nb::arg("pool"), nb::arg("threads"), nb::arg("depth"), nb::arg("skip_corrupt"),
+           nb::arg("offered_slabs"),
            "order: (shuffle, seed, epoch, window); slices: (start, batch size, rank, world size, "
            "drop_last).")
       .def("set_views", &BatchLoader::set_views, nb::arg("views"),

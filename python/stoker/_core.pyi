@@ -210,10 +210,19 @@ class BatchSpec:
     @property
     def slab_bytes(self) -> int: ...
 
+class SlabPool:
+    """Memory of batches, used again when no tensor lies in it."""
+
+    def __init__(self, bytes: int, spare: int) -> None: ...
+
+    @property
+    def allocated(self) -> int:
+        """Slabs made so far."""
+
 class BatchLoader:
     """Batches of one epoch on one rank, by threads."""
 
-    def __init__(self, opener: ChunkOpener, intervals: IntervalSet, order: tuple[bool, int, int, int], slices: tuple[int, int, int, int, bool], chunk_sizes: Sequence[int], chunk_tokens: Sequence[int], spec: BatchSpec, threads: int, depth: int, skip_corrupt: bool, offered_slabs: bool) -> None:
+    def __init__(self, opener: ChunkOpener, intervals: IntervalSet, order: tuple[bool, int, int, int], slices: tuple[int, int, int, int, bool], chunk_sizes: Sequence[int], chunk_tokens: Sequence[int], spec: BatchSpec, pool: SlabPool, threads: int, depth: int, skip_corrupt: bool, offered_slabs: bool) -> None:
         """
         order: (shuffle, seed, epoch, window); slices: (start, batch size, rank, world size, drop_last).
         """

@@ -37,6 +37,7 @@ from stoker.vision import Compose
 Builder = Callable[[list[Any]], Any]
 _MARK = "\0leaf"
 _HEADER_WORDS = 2  # of numpy and tensor leaves: dtype, rank
+DEPTH = 4  # batches in work ahead of the consumer
 _SAMPLES_TRIED = 16  # for the first that can be read
 _FLAT = ("flat_numpy", "flat_tensor")
 
@@ -72,6 +73,7 @@ class BatchPlan:
         build: columns -> batch.
         chunk_sizes: items (token blocks) of every chunk.
         chunk_tokens: tokens of every chunk, or nothing.
+        pool: memory of the batches of all epochs.
     """
 
     spec: _core.BatchSpec
@@ -79,6 +81,7 @@ class BatchPlan:
     build: Builder
     chunk_sizes: list[int]
     chunk_tokens: list[int]
+    pool: _core.SlabPool
 
     def describe(self) -> str:
         """Return what is decoded, for `explain`."""
@@ -98,7 +101,7 @@ def plan_tokens(index: DatasetIndex, loader: TokensLoader, batch_size: int) -> B
     tokens = [dim or 0 for dim in index.columns.dim]
     column = Column(shown, (block_size,), what=f"blocks of {block_size} tokens of {shown[0].name}")
     sizes = [count // block_size for count in tokens]
-    return BatchPlan(spec, [column], lambda columns: columns[0], sizes, tokens)
+    return BatchPlan(spec, [column], lambda columns: columns[0], sizes, tokens, _pool(spec))
 
 
 def plan_samples(
@@ -145,7 +148,13 @@ def plan_samples(
                 raise NotNativeError(msg)
             columns.append(_add_leaf(spec, path, data_format, kind, element, leaf))
     spec.lay_out()
-    return BatchPlan(spec, columns, build, index.columns.chunk_size, [])
+    return BatchPlan(spec, columns, build, index.columns.chunk_size, [], _pool(spec))
+
+
+def _pool(spec: _core.BatchSpec) -> _core.SlabPool:
+    return _core.SlabPool(
+        spec.slab_bytes, DEPTH + 2
+    )  # one in use by the consumer, and the one before
 
 
 def _first_readable(

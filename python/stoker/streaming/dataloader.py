@@ -17,7 +17,7 @@ from stoker.config import usable_cpus
 from stoker.exceptions import InvalidArgumentError
 from stoker.streaming._assignment import Cursor
 from stoker.streaming._loader_stats import LoaderStats
-from stoker.streaming._native_batch import BatchPlan, NativeBatches, NotNativeError
+from stoker.streaming._native_batch import DEPTH, BatchPlan, NativeBatches, NotNativeError
 from stoker.streaming._progress import Progress
 from stoker.streaming._skipping import (
     Skipped,
@@ -29,7 +29,6 @@ from stoker.streaming._transformed import transformed
 from stoker.streaming.dataset import OnError, StreamingDataset
 
 Backend = Literal["auto", "native", "torch"]
-_DEPTH = 4  # batches in work ahead of the consumer
 
 
 class StreamingDataLoader(DataLoader[Any]):
@@ -214,12 +213,12 @@ class StreamingDataLoader(DataLoader[Any]):
                 cursor,
                 start,
                 threads=threads,
-                depth=_DEPTH,
+                depth=DEPTH,
                 skip_corrupt=self._on_error == "skip",
                 offered_slabs=pin_memory,
             )
 
-        depth = _DEPTH if threads else 1
+        depth = DEPTH if threads else 1
         batches = NativeBatches(plan, engine, cursor, pin_memory=pin_memory, depth=depth)
         self._running, self._stats = batches, LoaderStats("native", threads=threads)
         return batches

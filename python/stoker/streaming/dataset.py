@@ -368,6 +368,7 @@ class StreamingDataset(IterableDataset[Any]):
             plan.chunk_sizes,
             plan.chunk_tokens,
             plan.spec,
+            plan.pool,
             **options,
         )
 

@@ -157,7 +157,9 @@ def test_a_sample_that_differs_names_its_input(tmp_path: Path) -> None:
 
 def run_script(folder: Path, body: str) -> subprocess.Popen[bytes]:
     script = folder / "script.py"
-    script.write_text(textwrap.dedent(body))
+    # A shell that runs things in the background lets them ignore Ctrl-C.
+    ctrl_c = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    script.write_text(ctrl_c + textwrap.dedent(body))
     return subprocess.Popen([sys.executable, str(script)], cwd=folder, start_new_session=True)
 
 

@@ -351,7 +351,8 @@ def test_a_child_and_its_parent_leave_the_interpreter(photos: Path) -> None:
 
 
 WAITS = """
-    import sys
+    import signal, sys
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever the shell of the tests ignores
     import stoker, torch
     from stoker.streaming import _native_batch
     torch.cuda.is_available = lambda: True
