@@ -145,7 +145,9 @@ void RowWriter::write(BatchData& batch, std::uint32_t first, std::uint32_t count
 // the page is not in the TLB.
 void RowWriter::bring_in(const BatchData& batch, std::uint32_t first, std::uint32_t count) {
   std::array<const std::uint8_t*, kRowsAhead> items;
+  std::array<std::size_t, kRowsAhead> second;
   std::array<std::size_t, kRowsAhead> last;
+  const std::size_t reach = fixed_.empty() ? kLine : std::min(fixed_bytes_ - 1, 3 * kLine);
   for (std::uint32_t i = 0; i < count; ++i) {
     const auto [chunk, item] = batch.rows[first + i];
     const ByteSpan file = batch.chunks[chunk]->view.file().span();
@@ -153,10 +155,12 @@ void RowWriter::bring_in(const BatchData& batch, std::uint32_t first, std::uint3
     const std::size_t begin = at + 8 <= file.size() ? load_u32(file.data() + at) : file.size();
     const std::size_t left = begin < file.size() ? file.size() - begin : 0;
     items[i] = left != 0 ? file.data() + begin : kNothing;
-    last[i] = left > kLine ? kLine : 0;
+    last[i] = left > reach ? reach : 0;
+    second[i] = std::min(last[i], kLine);
   }
   unsigned sum = 0;
-  for (std::uint32_t i = 0; i < count; ++i) sum += items[i][0] + items[i][last[i]];
+  for (std::uint32_t i = 0; i < count; ++i)
+    sum += items[i][0] + items[i][second[i]] + items[i][last[i]];
   touched_ = sum;
 }
 
