@@ -93,7 +93,7 @@ void name_thread(const char* name) noexcept { pthread_setname_np(pthread_self(),
 
 }  // namespace
 
-Loader::Loader(LoaderInput input, LoaderOptions options)
+Loader::Loader(LoaderInput input, const LoaderOptions& options)
     : input_(checked(std::move(input))),
       options_(options),
       plan_(input_.intervals, input_.plan),

@@ -67,7 +67,7 @@ struct Batch {
 class Loader {
  public:
   /// Throws kInvalidArgument when the parts do not fit each other.
-  Loader(LoaderInput input, LoaderOptions options);
+  Loader(LoaderInput input, const LoaderOptions& options);
   ~Loader();
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;

@@ -100,7 +100,7 @@ Slab slab_from_python(nb::handle object) {
 
 class BatchLoader {
  public:
-  BatchLoader(LoaderInput input, LoaderOptions options)
+  BatchLoader(LoaderInput input, const LoaderOptions& options)
       : spec_(input.spec), loader_(std::make_unique<Loader>(std::move(input), options)) {}
 
   ~BatchLoader() {
