@@ -9,7 +9,8 @@ namespace {
 constexpr unsigned kCounterBits = 24;
 constexpr std::uint64_t kCounterMask = (std::uint64_t{1} << kCounterBits) - 1;
 // The counter of a batch of n rows runs from kEnd - n to kEnd. Claims that come too late raise it
-// further, by each worker once per batch; there is room for 2000 workers with the largest grain.
+// further, by each worker at most twice per batch; there is room for 1000 workers with the largest
+// grain.
 constexpr std::uint32_t kEnd = BatchRing::kMaxRows;
 constexpr std::size_t kPadding = 128;  // two cache lines: processors fetch them in pairs
 

@@ -24,7 +24,7 @@ struct LoaderStats {
   std::uint64_t wait_consumer_ns = 0;  // the planner waited for a free slot
   std::uint64_t consumer_wait_ns = 0;  // the consumer waited for a batch
   std::uint64_t bytes_read = 0;        // of items
-  std::uint64_t samples = 0;           // decoded
+  std::uint64_t samples = 0;           // tried, the skipped ones too
   std::uint64_t skipped = 0;           // left out because they were damaged
   std::uint64_t batches = 0;           // delivered
 };

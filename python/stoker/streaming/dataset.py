@@ -64,6 +64,7 @@ class StreamingDataset(IterableDataset[Any]):
     Raises:
         NotFoundError: the directory does not exist.
         DatasetFormatError: no readable index there, or another item loader is needed.
+        UnsupportedDataError: a layout or an item loader that this version does not have.
         InvalidArgumentError: an argument that can never work.
     """
 
