@@ -17,9 +17,8 @@ constexpr std::uint32_t kNoPlace = ~std::uint32_t{0};
 constexpr std::size_t kMostOpeners = 4;
 constexpr std::size_t kSlabsBesideRing = 2;  // the one a user works on, and the one before it
 
-/// Rows per claim: an image is work enough for one, small records come in runs. Rows that are
-/// written past the cache come in long runs: the atomic operations of a claim wait until all such
-/// writes have left the core.
+/// Rows per claim: an image is work enough for one, everything else comes in runs. Long ones: the
+/// atomic operations of a claim wait until all writes past the cache have left the core.
 std::uint32_t grain_of(const BatchSpec& spec, std::size_t threads) {
   constexpr std::size_t kBytesPerClaim = std::size_t{512} << 10;
   constexpr std::size_t kMostRows = 256;
