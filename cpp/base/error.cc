@@ -11,10 +11,10 @@ namespace stoker {
 namespace {
 
 // In the order of ErrorCode; Python looks its exception classes up by these names.
-constexpr std::array<std::string_view, 11> kNames{
+constexpr std::array<std::string_view, 12> kNames{
     "invalid_argument", "out_of_range", "not_found", "permission_denied",
     "already_exists",   "corrupt",      "io",        "out_of_space",
-    "unsupported",      "closed",       "internal"};
+    "out_of_memory",    "unsupported",  "closed",    "internal"};
 static_assert(kNames.size() == static_cast<std::size_t>(ErrorCode::kCount));
 
 std::string full_text(const std::string& message, const ErrorContext& context) {

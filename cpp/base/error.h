@@ -21,6 +21,7 @@ enum class ErrorCode : std::uint8_t {
   kCorrupt,           // bytes that contradict their header, the index or their checksum
   kIo,                // any other failure of the operating system
   kOutOfSpace,        // disk or quota full
+  kOutOfMemory,       // a large block of memory that the caller's choices ask for
   kUnsupported,       // valid data that this version cannot handle
   kClosed,            // the object was closed by its owner
   kInternal,          // a broken invariant: a bug in stoker

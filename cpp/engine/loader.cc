@@ -21,15 +21,20 @@ constexpr std::size_t kSlabsBesideRing = 2;  // the one a user works on, and the
 /// atomic operations of a claim wait until all writes past the cache have left the core.
 std::uint32_t grain_of(const BatchSpec& spec, std::size_t threads) {
   constexpr std::size_t kBytesPerClaim = std::size_t{512} << 10;
+  constexpr std::size_t kBytesWorthAClaim = std::size_t{64} << 10;
   constexpr std::size_t kMostRows = 256;
+  constexpr std::size_t kClaimsPerThread = 4;  // of a batch, so that all end at the same time
   std::size_t row_bytes = spec.tokens.block_size * 8;
   for (const Column& column : spec.columns) {
     if (column.kind == ColumnKind::kImage) return 1;
     row_bytes += column.row_bytes + 16;
   }
-  std::size_t rows =
-      std::clamp<std::size_t>(kBytesPerClaim / std::max<std::size_t>(row_bytes, 1), 1, kMostRows);
-  if (threads > 1) rows = std::min(rows, std::max<std::size_t>(spec.batch_rows / threads, 16));
+  row_bytes = std::max<std::size_t>(row_bytes, 1);
+  std::size_t rows = std::clamp<std::size_t>(kBytesPerClaim / row_bytes, 1, kMostRows);
+  if (threads > 1) {
+    const std::size_t least = std::clamp<std::size_t>(kBytesWorthAClaim / row_bytes, 1, 16);
+    rows = std::min(rows, std::max(spec.batch_rows / (kClaimsPerThread * threads), least));
+  }
   return static_cast<std::uint32_t>(rows);
 }
 
@@ -38,7 +43,8 @@ LoaderInput checked(LoaderInput input) {
   if (slices.batch_size == 0 || slices.rank >= slices.world_size || slices.start > slices.total) {
     throw Error(ErrorCode::kInvalidArgument, "impossible slices of an epoch");
   }
-  if (slices.total != input.intervals->size() || slices.batch_size != input.spec->batch_rows) {
+  if (slices.total != input.intervals->size() || 
+      std::min<std::uint64_t>(slices.batch_size, slices.total) > input.spec->batch_rows) {
     throw Error(ErrorCode::kInvalidArgument, "slices, plan and spec of a loader disagree");
   }
   if (input.spec->slab_bytes == 0) {

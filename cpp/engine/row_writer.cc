@@ -21,7 +21,6 @@ constexpr std::size_t kColdSlab = std::size_t{4} << 20;
 constexpr std::size_t kLongRow = 1024;  // short rows share cache lines with their neighbours
 constexpr std::uint32_t kRowsAhead = 64;
 constexpr std::size_t kLine = 64;
-constexpr std::size_t kPrefetched = 4096;  // of the next token block
 constexpr std::uint8_t kNothing[kLine] = {};
 constexpr std::size_t kSmallestHeader = 8;  // dtype and rank
 constexpr std::uint32_t kMostDims = 32;     // shown in a message
@@ -176,17 +175,13 @@ void RowWriter::write_row(BatchData& batch, std::uint32_t row) {
   }
 }
 
-// Asked for while the present block is written: reading and writing then overlap.
-void RowWriter::prefetch_block(const BatchData& batch, std::uint32_t row) const noexcept {
-  if (row >= batch.rows.size()) return;
+// Where the block of a later row of this batch lies; null when it is not there.
+const std::uint8_t* RowWriter::block_of(const BatchData& batch, std::uint32_t row) const noexcept {
+  if (row >= batch.rows.size()) return nullptr;
   const auto [chunk, item] = batch.rows[row];
   const ByteSpan payload = batch.chunks[chunk]->view.payload();
   const std::size_t bytes = blocks_->block_bytes();
-  if (payload.size() / bytes <= item) return;
-  const std::uint8_t* block = payload.data() + item * bytes;
-  for (std::size_t at = 0; at < std::min(bytes, kPrefetched); at += kLine) {
-    __builtin_prefetch(block + at);
-  }
+  return payload.size() / bytes > item ? payload.data() + item * bytes : nullptr;
 }
 
 void RowWriter::write_tokens(BatchData& batch, std::uint32_t row) {
@@ -194,13 +189,13 @@ void RowWriter::write_tokens(BatchData& batch, std::uint32_t row) {
   const ByteSpan block = blocks_->block(batch.chunks[chunk]->view, item);
   const TokenColumn& tokens = spec_->tokens;
   bytes_ += block.size();
-  prefetch_block(batch, row + 1);
+  const std::uint8_t* const next = block_of(batch, row + 1);
   if (tokens.to_int64) {
     const std::size_t row_bytes = tokens.block_size * sizeof(std::int64_t);
     widen_to_int64(block.data(), tokens.token_bytes, tokens.is_signed, tokens.block_size,
-                   target(batch, 0, row_bytes, row), streaming_);
+                   target(batch, 0, row_bytes, row), streaming_, next);
   } else {
-    copy_row(block.data(), block.size(), target(batch, 0, block.size(), row), streaming_);
+    copy_row(block.data(), block.size(), target(batch, 0, block.size(), row), streaming_, next);
   }
 }
 

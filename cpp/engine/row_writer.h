@@ -48,7 +48,8 @@ class RowWriter {
   static constexpr std::size_t kNoLayout = ~std::size_t{0};
 
   void write_row(BatchData& batch, std::uint32_t row);
-  void prefetch_block(const BatchData& batch, std::uint32_t row) const noexcept;
+  [[nodiscard]] const std::uint8_t* block_of(const BatchData& batch,
+                                             std::uint32_t row) const noexcept;
   void write_tokens(BatchData& batch, std::uint32_t row);
   void write_item(BatchData& batch, std::uint32_t row, ByteSpan item);
   void write_fixed_item(BatchData& batch, std::uint32_t row, ByteSpan item);

@@ -1,9 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/slab.h"
 
+#include <new>
+#include <string>
 #include <utility>
 
+#include "base/error.h"
+
 namespace stoker {
+namespace {
+
+HostBuffer fresh_memory(std::size_t bytes) {
+  try {
+    return HostBuffer(bytes);
+  } catch (const std::bad_alloc&) {
+    throw Error(ErrorCode::kOutOfMemory, "no memory for a batch of " + std::to_string(bytes) +
+                                             " bytes; several are in work at once. Use a smaller "
+                                             "batch_size");
+  }
+}
+
+}  // namespace
 
 SlabPool::SlabPool(std::size_t bytes, std::size_t spare) : shared_(std::make_shared<Shared>()) {
   shared_->bytes = bytes;
@@ -28,7 +45,7 @@ Slab SlabPool::take() {
       shared_->unused.pop_back();
     }
   }
-  if (buffer.size() == 0) buffer = HostBuffer(shared_->bytes);
+  if (buffer.size() == 0) buffer = fresh_memory(shared_->bytes);
   auto* held = new HostBuffer(std::move(buffer));
   const MutableByteSpan memory = held->span();
   const auto give_back = [shared = shared_](HostBuffer* done) noexcept {

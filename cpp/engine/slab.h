@@ -28,7 +28,7 @@ class SlabPool {
   /// Keeps at most `spare` unused slabs.
   SlabPool(std::size_t bytes, std::size_t spare);
 
-  /// A slab with undefined contents. Throws std::bad_alloc.
+  /// A slab with undefined contents. Throws kOutOfMemory.
   [[nodiscard]] Slab take();
 
   /// This pool, or after a fork an empty one in its place: another thread may have held the mutex.

@@ -35,16 +35,17 @@ void internal::widen_portable(const std::uint8_t* from, std::size_t element_byte
 }
 
 void widen_to_int64(const std::uint8_t* from, std::size_t element_bytes, bool is_signed,
-                    std::size_t count, std::uint8_t* to, bool streaming) noexcept {
+                    std::size_t count, std::uint8_t* to, bool streaming,
+                    const std::uint8_t* next) noexcept {
   const std::size_t done =
-      internal::widen_avx2(from, element_bytes, is_signed, count, to, streaming);
+      internal::widen_avx2(from, element_bytes, is_signed, count, to, streaming, next);
   internal::widen_portable(from + done * element_bytes, element_bytes, is_signed, count - done,
                            to + done * sizeof(std::int64_t));
 }
 
-void copy_row(const std::uint8_t* from, std::size_t bytes, std::uint8_t* to,
-              bool streaming) noexcept {
-  const std::size_t done = streaming ? internal::copy_avx2(from, bytes, to) : 0;
+void copy_row(const std::uint8_t* from, std::size_t bytes, std::uint8_t* to, bool streaming,
+              const std::uint8_t* next) noexcept {
+  const std::size_t done = streaming ? internal::copy_avx2(from, bytes, to, next) : 0;
   if (bytes > done) std::memcpy(to + done, from + done, bytes - done);
 }
 

@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "concurrency/fork_guard.h"
 #include "convert.h"
+#include "engine/batch_ring.h"
 #include "engine/loader.h"
 #include "register.h"
 #include "vision.h"
@@ -270,6 +271,7 @@ void register_spec(nb::module_& m) {
 
 void register_engine(nb::module_& m) {
   register_spec(m);
+  m.attr("MAX_BATCH_ROWS") = BatchRing::kMaxRows;
   nb::class_<SlabPool>(m, "SlabPool", "Memory of batches, used again when no tensor lies in it.")
       .def(nb::init<std::size_t, std::size_t>(), nb::arg("bytes"), nb::arg("spare"))
       .def_prop_ro("allocated", &SlabPool::allocated, "Slabs made so far.");

@@ -210,6 +210,8 @@ class BatchSpec:
     @property
     def slab_bytes(self) -> int: ...
 
+MAX_BATCH_ROWS: int = 8388608
+
 class SlabPool:
     """Memory of batches, used again when no tensor lies in it."""
 

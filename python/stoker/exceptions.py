@@ -12,6 +12,7 @@ Each class is also the builtin a caller would expect, so ``except FileNotFoundEr
     ├── AlreadyExistsError        (FileExistsError)      a file that must not be overwritten
     ├── StorageError              (OSError)              any other failure of the operating system
     │   └── OutOfSpaceError                              disk or quota full
+    ├── OutOfMemoryError          (MemoryError)          batches larger than the memory there is
     ├── CorruptDataError          (RuntimeError)         bytes that contradict their header, index or checksum
     ├── UnsupportedDataError      (RuntimeError)         valid data that this version cannot handle
     ├── ClosedError               (RuntimeError)         an object used after it was closed
@@ -70,6 +71,10 @@ class OutOfSpaceError(StorageError):
     """Disk or quota full."""
 
 
+class OutOfMemoryError(StokerError, MemoryError):
+    """Batches larger than the memory there is."""
+
+
 class CorruptDataError(StokerError, RuntimeError):
     """Bytes that contradict their header, the index or their checksum."""
 
@@ -116,6 +121,7 @@ CLASS_OF_CODE: dict[str, type[StokerError]] = {
     "corrupt": CorruptDataError,
     "io": StorageError,
     "out_of_space": OutOfSpaceError,
+    "out_of_memory": OutOfMemoryError,
     "unsupported": UnsupportedDataError,
     "closed": ClosedError,
     "internal": InternalError,

@@ -88,13 +88,13 @@ class BatchPlan:
         return ", ".join(column.what for column in self.columns)
 
 
-def plan_tokens(index: DatasetIndex, loader: TokensLoader, batch_size: int) -> BatchPlan:
+def plan_tokens(index: DatasetIndex, loader: TokensLoader, rows: int) -> BatchPlan:
     """Return the plan of a token dataset."""
     block_size = loader.required_block_size()
     element, _ = loader.element_type(index.data_format)
     stored, view = element
     to_int64 = loader.widens(element)
-    spec = _core.BatchSpec(batch_size)
+    spec = _core.BatchSpec(rows)
     spec.set_tokens(block_size, stored.itemsize, stored.kind == "i", to_int64)
     spec.lay_out()
     shown = (np.dtype("int64"), None) if to_int64 else (stored, view)
@@ -109,7 +109,7 @@ def plan_samples(
     serializers: dict[str, Serializer],
     composes: Mapping[int, Compose],
     read_item: Callable[[int], bytes],
-    batch_size: int,
+    rows: int,
 ) -> BatchPlan:
     """Return the plan of a PyTree dataset.
 
@@ -118,7 +118,7 @@ def plan_samples(
         serializers: name -> serializer.
         composes: leaf number -> what is done with that JPEG.
         read_item: the stored bytes of an item by number; the first readable one gives shapes and sizes.
-        batch_size: rows.
+        rows: of the largest batch.
 
     Raises:
         NotNativeError: a leaf of another kind, or a structure that torch cannot collate.
@@ -135,7 +135,7 @@ def plan_samples(
             raise NotNativeError(msg)
     build = _builder(spec_tree)
     leaves = _first_readable(read_item, sum(index.columns.chunk_size), kinds)
-    spec = _core.BatchSpec(batch_size)
+    spec = _core.BatchSpec(rows)
     columns = []
     for number, ((path, data_format, kind, element, _), leaf) in enumerate(
         zip(kinds, leaves, strict=True)

@@ -6,15 +6,15 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NoReturn
 
 import torch
 from torch.utils.data import DataLoader, default_collate
 
-from stoker import environment
+from stoker import _core, environment
 from stoker.config import usable_cpus
-from stoker.exceptions import InvalidArgumentError
+from stoker.exceptions import ClosedError, InvalidArgumentError
 from stoker.streaming._assignment import Cursor
 from stoker.streaming._loader_stats import LoaderStats
 from stoker.streaming._native_batch import DEPTH, BatchPlan, NativeBatches, NotNativeError
@@ -29,6 +29,21 @@ from stoker.streaming._transformed import transformed
 from stoker.streaming.dataset import OnError, StreamingDataset
 
 Backend = Literal["auto", "native", "torch"]
+
+
+@dataclass(slots=True)
+class _Handed:
+    """What one iteration has handed out. Of its own, so that an older iterator never moves a newer one's.
+
+    Attributes:
+        start: the state it began with.
+        position: samples of the epoch, on all ranks.
+        closed: by the loader, in between.
+    """
+
+    start: Progress
+    position: int
+    closed: bool = False
 
 
 class StreamingDataLoader(DataLoader[Any]):
@@ -101,7 +116,7 @@ class StreamingDataLoader(DataLoader[Any]):
                 warnings.filterwarnings("ignore", message="This DataLoader will create")
             super().__init__(
                 dataset,
-                batch_size=batch_size,
+                batch_size=_countable(batch_size, dataset),
                 num_workers=num_workers or 0,
                 collate_fn=collate_fn,
                 **kwargs,
@@ -114,12 +129,21 @@ class StreamingDataLoader(DataLoader[Any]):
         self._cell: torch.Tensor | None = (
             None  # (epoch, start, shuffle, drop_last) for persistent workers
         )
-        self._frozen: Progress | None = None  # of the running or last iteration, at its start
-        self._iteration = 0  # its number: an older one that is still asked no longer counts
-        self._epoch = 0  # of the running or last iteration; 0 = none yet
-        self._next_epoch: int | None = None
-        self._resume_at = 0
-        self._position = 0
+        self._handed: _Handed | None = None  # by the running or last iteration
+        # What `state_dict` tells: the (epoch, position) that was set, or what was handed out since. One assignment
+        # changes it, so Ctrl-C finds it whole.
+        self._at: tuple[int, int] | _Handed | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle options and state; a running iteration and its memory stay in this process."""
+        fresh = {
+            "_plan": None,
+            "_decided": None,
+            "_running": None,
+            "_cell": None,
+            "_iterator": None,
+        }
+        return {**self.__dict__, **fresh}
 
     def __len__(self) -> int:
         """Return the batches of a whole epoch on this rank."""
@@ -175,26 +199,26 @@ class StreamingDataLoader(DataLoader[Any]):
                 samples that only Python can read.
         """
         self._adopt_state_of_dataset()
-        epoch = self._next_epoch if self._next_epoch is not None else self._epoch + 1
-        cursor, total = self._cursor(epoch, self._resume_at), self.dataset.num_samples
+        at = self._at
+        epoch, start = at if isinstance(at, tuple) else (self.current_epoch + 1, 0)
+        cursor, total = self._cursor(epoch, start), self.dataset.num_samples
         if cursor.start == 0 and total and cursor.num_batches(total) == 0:
             _raise_too_few(cursor, total)
         if total:
             self._decide()
         batches = self._start(cursor)
-        self._epoch, self._next_epoch, self._resume_at = epoch, None, 0
-        self._position = cursor.start
-        self._frozen = self.dataset.progress(epoch, cursor.start)
-        self._iteration += 1
+        handed = _Handed(self.dataset.progress(epoch, start), start)
+        self._handed = handed
         if self._batch_transform is not None:
             batches = transformed(batches, past_skipped(self._batch_transform))
-        return self._counted(cursor, batches, self._iteration)
+        self._at = handed
+        return self._counted(cursor, batches, handed)
 
     def _adopt_state_of_dataset(self) -> None:
         """Continue where a state loaded into the dataset, and not into this loader, stopped."""
         loaded = self.dataset.take_loaded_state()
-        if loaded is not None and self._next_epoch is None:
-            self._next_epoch, self._resume_at = loaded
+        if loaded is not None and not isinstance(self._at, tuple):
+            self._at = loaded
 
     def _start(self, cursor: Cursor) -> Iterator[Any]:
         if self._plan is not None:
@@ -237,24 +261,27 @@ class StreamingDataLoader(DataLoader[Any]):
             dataset.open()
             return super().__iter__()
 
-    def _counted(self, cursor: Cursor, batches: Iterator[Any], iteration: int) -> Iterator[Any]:
+    def _counted(self, cursor: Cursor, batches: Iterator[Any], handed: _Handed) -> Iterator[Any]:
         end = cursor.end(self.dataset.num_samples)
         position, stats = cursor.start, self._stats
         while True:
             asked = time.perf_counter()
+            if handed.closed:
+                msg = "The loader was closed during this iteration; start a new one to read on."
+                raise ClosedError(msg)
             try:
                 batch = next(batches)
             except StopIteration:
                 break
             position = min(position + cursor.global_batch, end)
-            if iteration == self._iteration:
-                self._position = position
             if isinstance(batch, Skipped):
+                handed.position = position
                 continue
             stats.took(time.perf_counter() - asked)
+            # Ctrl-C may strike at any call, so there is none between the two: what is counted is handed out.
+            handed.position = position
             yield batch
-        if iteration == self._iteration:
-            self._position = self.dataset.num_samples  # samples drop_last left out are not owed
+        handed.position = self.dataset.num_samples  # samples drop_last left out are not owed
 
     def stats(self) -> dict[str, Any]:
         """Return where the time of the running or last iteration went.
@@ -268,10 +295,13 @@ class StreamingDataLoader(DataLoader[Any]):
         return self._stats.summary(self._running.stats() if self._running is not None else None)
 
     def close(self) -> None:
-        """Stop the threads of a running native iteration and close the dataset's files. Batches handed out stay valid.
+        """End a running iteration, its threads and the dataset's files. Batches handed out stay valid.
 
-        Not needed: threads also end when an iteration ends or is dropped.
+        Not needed: threads also end when an iteration ends or is dropped. An iterator that is asked again raises
+        ClosedError; a new iteration opens everything again.
         """
+        if self._handed is not None:
+            self._handed.closed = True
         if self._running is not None:
             self._running.close()
         self.dataset.close()
@@ -281,12 +311,12 @@ class StreamingDataLoader(DataLoader[Any]):
     def set_epoch(self, epoch: int) -> None:
         """Let the next iteration be epoch ``epoch`` (an int of at least 0) from its start."""
         self.dataset.set_epoch(epoch)
-        self._next_epoch, self._resume_at = epoch, 0
+        self._at = (epoch, 0)
 
     @property
     def current_epoch(self) -> int:
         """Number of the epoch that runs or ran last; 0 before the first iteration."""
-        return self._epoch
+        return self._handed.start.epoch if self._handed is not None else 0
 
     def state_dict(self) -> dict[str, Any]:
         """Return what is needed to go on after the batches handed out so far, in any world with any workers.
@@ -295,11 +325,11 @@ class StreamingDataLoader(DataLoader[Any]):
         when they have taken the same number of batches.
         """
         self._adopt_state_of_dataset()
-        if self._next_epoch is not None or self._frozen is None:
-            epoch = self._next_epoch if self._next_epoch is not None else 1
-            return self.dataset.progress(epoch, self._resume_at).to_state()
+        at = self._at
+        if not isinstance(at, _Handed):
+            return self.dataset.progress(*(at or (1, 0))).to_state()
         # Options changed since belong to the next iteration, not to what was delivered.
-        return replace(self._frozen, position=self._position).to_state()
+        return replace(at.start, position=at.position).to_state()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Let the next iteration continue after the samples ``state`` counts as delivered.
@@ -313,13 +343,20 @@ class StreamingDataLoader(DataLoader[Any]):
         # Of the epoch, not of this rank: all ranks must agree which epoch they are in.
         if position >= self._cursor(epoch, position).end(self.dataset.num_samples):
             epoch, position = epoch + 1, 0
-        self._next_epoch, self._resume_at = epoch, position
+        self._at = (epoch, position)
 
 
 def _check_choice(name: str, value: object, known: tuple[str, ...]) -> None:
     if value not in known:
         msg = f"{name}={value!r} is unknown; use {', '.join(map(repr, known))}."
         raise InvalidArgumentError(msg)
+
+
+def _countable(batch_size: int | None, dataset: StreamingDataset) -> int | None:
+    """Return a batch size that gives torch the same batches: it counts to it before it looks for samples."""
+    if batch_size is None or batch_size <= _core.MAX_BATCH_ROWS:
+        return batch_size
+    return min(batch_size, max(dataset.num_samples, _core.MAX_BATCH_ROWS))
 
 
 def _raise_too_few(cursor: Cursor, total: int) -> NoReturn:

@@ -338,6 +338,10 @@ class StreamingDataset(IterableDataset[Any]):
         Raises:
             NotNativeError: it cannot.
         """
+        if batch_size > _core.MAX_BATCH_ROWS:
+            msg = f"batch_size={batch_size} is above {_core.MAX_BATCH_ROWS}"
+            raise NotNativeError(msg)
+        rows = min(batch_size, max(self.num_samples, 1))
         if self._transforms.python:
             name = getattr(self._transforms.python[0], "__name__", "a callable")
             msg = f"its transform {name!r} is a Python function"
@@ -347,12 +351,12 @@ class StreamingDataset(IterableDataset[Any]):
             raise NotNativeError(msg)
         source = self._reader()
         if type(self._loader) is TokensLoader:
-            return plan_tokens(self._index, self._loader, batch_size)
+            return plan_tokens(self._index, self._loader, rows)
         if not isinstance(source, _core.SampleReader):
             msg = f"its item loader {type(self._loader).__name__} is Python code"
             raise NotNativeError(msg)
         return plan_samples(
-            self._index, self._serializers, self._transforms.composes, source.item, batch_size
+            self._index, self._serializers, self._transforms.composes, source.item, rows
         )
 
     def batch_engine(

@@ -35,6 +35,7 @@ TEST(ErrorTest, NamesStandAtTheirCodes) {
   EXPECT_EQ(error_code_name(ErrorCode::kCorrupt), "corrupt");
   EXPECT_EQ(error_code_name(ErrorCode::kIo), "io");
   EXPECT_EQ(error_code_name(ErrorCode::kOutOfSpace), "out_of_space");
+  EXPECT_EQ(error_code_name(ErrorCode::kOutOfMemory), "out_of_memory");
   EXPECT_EQ(error_code_name(ErrorCode::kUnsupported), "unsupported");
   EXPECT_EQ(error_code_name(ErrorCode::kClosed), "closed");
   EXPECT_EQ(error_code_name(ErrorCode::kInternal), "internal");

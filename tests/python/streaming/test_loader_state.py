@@ -3,6 +3,11 @@
 
 from __future__ import annotations
 
+import pickle
+import resource
+import signal
+from collections.abc import Callable, Iterator
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +16,7 @@ from torch.utils.data import DataLoader
 
 from datasets import write_dataset
 from stoker import StreamingDataLoader, StreamingDataset
-from stoker.exceptions import InvalidArgumentError
+from stoker.exceptions import ClosedError, InvalidArgumentError
 
 N = 103
 BACKENDS = pytest.mark.parametrize("backend", ["native", "torch"])
@@ -180,4 +185,101 @@ def test_close_ends_an_iteration_and_keeps_its_batches(place: Path, backend: Any
     batch = next(running)
     loader.close()
     assert batch.tolist() == [0, 1, 2, 3]
+    with pytest.raises(ClosedError, match="closed during this iteration"):
+        next(running)
+    assert loader.state_dict()["position"] == 4
     assert numbers(loader) == list(range(N))
+
+
+@BACKENDS
+@pytest.mark.parametrize(
+    "copy",
+    [lambda loader: pickle.loads(pickle.dumps(loader)), deepcopy],
+    ids=["pickle", "deepcopy"],
+)
+def test_a_copy_of_a_loader_in_use_goes_on_where_it_is(
+    place: Path, backend: Any, copy: Callable[[Any], Any]
+) -> None:
+    loader = StreamingDataLoader(
+        StreamingDataset(place, shuffle=True), batch_size=4, backend=backend
+    )
+    whole = numbers(loader)
+    explained = loader.explain()
+    loader.set_epoch(1)
+    running = iter(loader)
+    first = next(running).tolist()
+    other = copy(loader)
+    assert other.explain() == explained
+    assert other.state_dict() == loader.state_dict()
+    other.load_state_dict(other.state_dict())
+    assert first + numbers(other) == whole
+    assert first + numbers(running) == whole
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_batches_far_larger_than_the_dataset_take_the_memory_of_the_dataset(
+    place: Path, workers: int
+) -> None:
+    loader = StreamingDataLoader(
+        StreamingDataset(place), batch_size=8_000_000, num_workers=workers, backend="native"
+    )
+    grown = peak_bytes()
+    assert numbers(loader) == list(range(N))
+    assert peak_bytes() - grown < 32 << 20  # 64 MB per batch of 8,000,000
+
+
+def peak_bytes() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+@pytest.mark.parametrize("size", [1 << 24, 1 << 40])
+def test_batch_sizes_beyond_the_engine_are_left_to_torch(place: Path, size: int) -> None:
+    loader = StreamingDataLoader(StreamingDataset(place), batch_size=size)
+    assert f"batch_size={size} is above" in loader.explain()
+    assert numbers(loader) == list(range(N))
+    native = StreamingDataLoader(StreamingDataset(place), batch_size=size, backend="native")
+    with pytest.raises(InvalidArgumentError, match="is above"):
+        iter(native)
+
+
+@pytest.fixture
+def armed() -> Iterator[list[bool]]:
+    """SIGALRM does what Ctrl-C does, while the only element is True."""
+    is_armed = [False]
+
+    def interrupt(*_: object) -> None:
+        if is_armed[0]:
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    yield is_armed
+    signal.signal(signal.SIGALRM, before)
+
+
+@BACKENDS
+@pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)  # struck in a weakref callback
+def test_ctrl_c_leaves_a_state_of_what_was_handed_out(
+    place: Path, backend: Any, armed: list[bool]
+) -> None:
+    loader = StreamingDataLoader(
+        StreamingDataset(place), batch_size=1, num_workers=0, backend=backend
+    )
+    numbers(loader)
+    hits = 0
+    for attempt in range(300):
+        loader.set_epoch(1)
+        taken = 0
+        signal.setitimer(signal.ITIMER_REAL, 1e-4 + attempt * 3e-6)
+        try:
+            armed[0] = True
+            for _ in loader:
+                taken += 1  # no call in this loop, so none at which the signal could strike before it counts
+            armed[0] = False
+        except KeyboardInterrupt:
+            armed[0] = False
+            hits += 1
+            assert loader.state_dict()["position"] == taken
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    assert hits > 20
