@@ -43,7 +43,7 @@ LoaderInput checked(LoaderInput input) {
   if (slices.batch_size == 0 || slices.rank >= slices.world_size || slices.start > slices.total) {
     throw Error(ErrorCode::kInvalidArgument, "impossible slices of an epoch");
   }
-  if (slices.total != input.intervals->size() || 
+  if (slices.total != input.intervals->size() ||
       std::min<std::uint64_t>(slices.batch_size, slices.total) > input.spec->batch_rows) {
     throw Error(ErrorCode::kInvalidArgument, "slices, plan and spec of a loader disagree");
   }
