@@ -26,7 +26,7 @@ class BatchData {
     std::exception_ptr error;
   };
 
-  std::uint64_t position = 0;  // of row 0 in the order of the epoch
+  std::vector<std::uint64_t> positions;  // of each row in the order of the epoch
   std::vector<Row> rows;
   std::vector<std::shared_ptr<const OpenChunk>> chunks;
   Slab slab;

@@ -45,7 +45,7 @@ struct TokenColumn {
 struct BatchSpec {
   /// One per leaf, in the order of the item. Empty with tokens.
   std::vector<Column> columns;
-  TokenColumn tokens;  // block_size 0: not a token dataset
+  TokenColumn tokens;            // block_size 0: not a token dataset
   std::uint32_t batch_rows = 1;  // at most: the batch size, or all samples when they are fewer
   std::size_t slab_bytes = 0;
 

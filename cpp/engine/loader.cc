@@ -107,7 +107,8 @@ Loader::Loader(LoaderInput input, const LoaderOptions& options)
       batches_(input_.slices.count()),
       first_in_chunk_(places_of(input_).firsts),
       chunks_(input_.opener, plan_, places_of(input_).chunks,
-              std::min(options.threads, kMostOpeners), check_of(input_)),
+              plan_.streams().range_of(input_.slices), std::min(options.threads, kMostOpeners),
+              check_of(input_)),
       pool_(options.pool ? *options.pool
                          : SlabPool(input_.spec->slab_bytes, options.depth + kSlabsBesideRing)),
       ring_(options.threads == 0 ? 1 : std::max<std::size_t>(options.depth, 1),
@@ -119,7 +120,7 @@ Loader::Loader(LoaderInput input, const LoaderOptions& options)
     object_columns_ += column.kind == ColumnKind::kObject ? 1 : 0;
   }
   for (std::size_t i = 0; i < ring_.depth(); ++i) data_.push_back(std::make_unique<BatchData>());
-  local_.assign(input_.intervals->intervals().size(), kNoPlace);
+  local_.assign(input_.chunk_sizes.size(), kNoPlace);
   for (std::size_t i = 0; i < options_.threads + 2; ++i) {
     counters_.push_back(std::make_unique<ThreadCounters>());
   }
@@ -219,41 +220,33 @@ bool Loader::plan_next(ThreadCounters& counters) {
 }
 
 void Loader::fill_plan(BatchData& data, const BatchSlices::Slice& slice) {
-  data.position = slice.begin;
   data.chunks.clear();
   data.rows.resize(slice.rows);
+  data.positions.resize(slice.rows);
   data.objects.resize(object_columns_);
   for (auto& spans : data.objects) spans.assign(slice.rows, ByteSpan{});
   places_.resize(slice.rows);
-  std::uint32_t done = 0;
-  while (done < slice.rows) {  // window by window: chunks of the next one may not be open yet
-    const std::uint64_t position = slice.begin + done;
-    chunks_.advance(position);
-    const std::uint64_t end = plan_.window_start(plan_.window_at(position) + 1);
-    const auto run =
-        static_cast<std::uint32_t>(std::min<std::uint64_t>(slice.rows - done, end - position));
-    const std::span<ItemPlace> places{places_.data(), run};
-    plan_.fill_places(position, places);
-    for (std::uint32_t i = 0; i < run; ++i) {
-      const std::uint32_t interval = places[i].interval;
-      std::uint32_t& local = local_[interval];
-      if (local == kNoPlace) {
-        data.chunks.push_back(chunks_.get(interval));
-        local = static_cast<std::uint32_t>(data.chunks.size() - 1);
-      }
-      data.rows[done + i] = {
-          local, static_cast<std::uint32_t>(first_in_chunk_[interval]) + places[i].offset};
+  chunks_.advance(slice.begin);
+  plan_.streams().rows(slice, data.positions);
+  plan_.places_at(data.positions, places_);
+  for (std::uint32_t i = 0; i < slice.rows; ++i) {
+    const std::uint32_t interval = places_[i].interval;
+    std::uint32_t& local = local_[chunks_.chunk_of(interval)];
+    if (local == kNoPlace) {
+      data.chunks.push_back(chunks_.get(interval));
+      local = static_cast<std::uint32_t>(data.chunks.size() - 1);
     }
-    for (const ItemPlace& place : places) local_[place.interval] = kNoPlace;
-    done += run;
+    data.rows[i] = {local,
+                    static_cast<std::uint32_t>(first_in_chunk_[interval]) + places_[i].offset};
   }
+  for (const ItemPlace& place : places_) local_[chunks_.chunk_of(place.interval)] = kNoPlace;
 }
 
 RowWriter Loader::make_writer() const {
   return {input_.spec,
           {input_.opener, &input_.opener->table()},
           EpochKey{input_.plan.seed, input_.plan.epoch},
-          input_.plan.shuffle};
+          input_.plan.shuffle != Shuffle::kNone};
 }
 
 void Loader::run_worker(std::size_t number, RowWriter& writer) {
@@ -312,7 +305,7 @@ Loader::Next Loader::next(std::chrono::milliseconds timeout, Batch* batch) {
 
 void Loader::deliver(BatchData& data, Batch* batch) {
   const std::vector<BatchData::RowError> errors = data.take_errors();
-  batch->position = data.position;
+  batch->position = data.positions.empty() ? 0 : data.positions.front();
   batch->rows = static_cast<std::uint32_t>(data.rows.size());
   batch->skipped = 0;
   batch->slab = std::move(data.slab);

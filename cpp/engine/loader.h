@@ -115,7 +115,7 @@ class Loader {
   BatchRing ring_;
   std::vector<std::unique_ptr<BatchData>> data_;  // per slot
   std::vector<ItemPlace> places_;                 // planner
-  std::vector<std::uint32_t> local_;              // planner: interval -> place in BatchData::chunks
+  std::vector<std::uint32_t> local_;              // planner: chunk -> place in BatchData::chunks
   std::vector<std::unique_ptr<ThreadCounters>> counters_;  // workers, then planner, then consumer
   std::optional<RowWriter> inline_writer_;
   BatchRing::Cursor inline_cursor_;

@@ -7,59 +7,82 @@
 namespace stoker {
 
 OpenChunks::OpenChunks(std::shared_ptr<const ChunkOpener> opener, const EpochPlan& plan,
-                       std::vector<std::uint32_t> chunk_of, std::size_t openers, Check check)
+                       std::vector<std::uint32_t> chunk_of, Streams::Range range,
+                       std::size_t openers, Check check)
     : opener_(std::move(opener)),
-      plan_(plan),
       chunk_of_(std::move(chunk_of)),
-      check_(std::move(check)) {
-  if (openers > 0) pool_ = std::make_unique<ThreadPool>(openers, "stoker/open");
+      check_(std::move(check)),
+      has_windows_(plan.size() == 0 || !plan.windows().empty()) {
+  make_schedule(plan, range);
+  if (openers == 0) return;
+  if (plan.streams().count() == 1) open_ahead_in_order(openers);
+  pool_ = std::make_unique<ThreadPool>(openers, "stoker/open");
+}
+
+// The chunks of a window become due one after another during the window before it.
+void OpenChunks::make_schedule(const EpochPlan& plan, Streams::Range range) {
+  for (const PlanWindow& window : plan.windows()) {
+    if (window.stream < range.begin || window.stream >= range.end) continue;
+    const std::vector<std::uint32_t> intervals = plan.intervals_of(window);
+    const std::uint64_t length = window.end - window.begin;
+    span_ = std::max(span_, length);
+    for (std::size_t k = 0; k < intervals.size(); ++k) {
+      const std::uint64_t ahead = length - length / intervals.size() * k;
+      schedule_.push_back({window.begin - std::min(window.begin, ahead), window.begin, window.end,
+                           chunk_of_[intervals[k]]});
+    }
+  }
+  std::ranges::stable_sort(schedule_, {}, &Due::position);
+}
+
+// One chunk ahead would keep one thread busy, and a dataset of many small compressed chunks would
+// be opened nearly one by one.
+void OpenChunks::open_ahead_in_order(std::size_t openers) {
+  for (std::size_t k = schedule_.size(); k > openers; --k) {
+    Due& due = schedule_[k - 1];
+    due.position = std::min(due.position, schedule_[k - openers].position);
+  }
+  for (std::size_t k = 0; k < std::min(openers, schedule_.size()); ++k) schedule_[k].position = 0;
 }
 
 void OpenChunks::advance(std::uint64_t position) {
-  const std::uint64_t end = entered_ ? plan_.window_start(window_ + 1) : 0;
-  if (!entered_ || position >= end) {
-    window_ = plan_.window_at(position);
-    entered_ = true;
-    for (const std::uint32_t interval : plan_.window_intervals(window_)) {
-      need(chunk_of_[interval], window_);
+  if (!position_) {  // what is read now comes before what is only due
+    for (const Due& due : schedule_) {
+      if (due.position > position) break;
+      if (due.needed_from <= position && due.needed_until > position) {
+        need(due.chunk, due.needed_until);
+      }
     }
-    drop_before(window_);
-    next_.clear();
-    next_started_ = 0;
-    if (window_ + 1 < plan_.windows()) next_ = plan_.window_intervals(window_ + 1);
-    look_past_next();
   }
-  if (pool_ == nullptr || next_.empty()) return;
-  const std::uint64_t start = plan_.window_start(window_);
-  const std::uint64_t size = plan_.window_start(window_ + 1) - start;
-  const double used = static_cast<double>(position - start) / static_cast<double>(size);
-  const auto due = static_cast<std::size_t>(used * static_cast<double>(next_.size())) + 1;
-  for (; next_started_ < std::min(due, next_.size()); ++next_started_) {
-    need(chunk_of_[next_[next_started_]], window_ + 1);
+  position_ = position;
+  if (position >= drop_at_) drop_before(position);
+  for (; started_ < schedule_.size() && schedule_[started_].position <= position; ++started_) {
+    const Due& due = schedule_[started_];
+    if (due.needed_until > position) need(due.chunk, due.needed_until);
   }
 }
 
-// Without shuffle a window is one interval: one chunk ahead would keep one thread busy, and a
-// dataset of many small compressed chunks would be opened nearly one by one.
-void OpenChunks::look_past_next() {
-  if (pool_ == nullptr || next_.size() != 1) return;
-  const std::size_t end = std::min(plan_.windows(), window_ + 1 + pool_->size());
-  for (std::size_t w = window_ + 2; w < end; ++w) {
-    const std::vector<std::uint32_t> intervals = plan_.window_intervals(w);
-    if (intervals.size() != 1) return;
-    need(chunk_of_[intervals.front()], w);
-  }
-}
-
-void OpenChunks::need(std::uint32_t chunk, std::size_t window) {
+void OpenChunks::need(std::uint32_t chunk, std::uint64_t until) {
   Entry& entry = entries_[chunk];
-  entry.last_window = std::max(entry.last_window, window);
+  entry.needed_until = std::max(entry.needed_until, until);
+  drop_at_ = std::min(drop_at_, entry.needed_until);
   if (entry.result.valid() || pool_ == nullptr) return;
   entry.result = pool_->submit([this, chunk] { return open(chunk); }).share();
 }
 
-void OpenChunks::drop_before(std::size_t window) {
-  std::erase_if(entries_, [window](const auto& item) { return item.second.last_window < window; });
+void OpenChunks::drop_before(std::uint64_t position) {
+  drop_at_ = ~std::uint64_t{0};
+  std::erase_if(entries_, [&](const auto& item) {
+    if (item.second.needed_until <= position) return true;
+    drop_at_ = std::min(drop_at_, item.second.needed_until);
+    return false;
+  });
+}
+
+void OpenChunks::drop_least_used() {
+  const auto least =
+      std::ranges::min_element(entries_, {}, [](const auto& item) { return item.second.used; });
+  entries_.erase(least);
 }
 
 void OpenChunks::close() noexcept {
@@ -83,8 +106,15 @@ OpenChunks::Result OpenChunks::open(std::size_t chunk) {
 
 std::shared_ptr<const OpenChunk> OpenChunks::get(std::uint32_t interval) {
   const std::uint32_t chunk = chunk_of_[interval];
+  const auto found = entries_.find(chunk);
+  if (found == entries_.end()) {
+    // Of a stream at the border of this rank's, in a short last batch, or of a plan without
+    // windows.
+    if (!has_windows_ && entries_.size() >= kMostOpen) drop_least_used();
+    need(chunk, has_windows_ ? position_.value_or(0) + span_ : ~std::uint64_t{0});
+  }
   Entry& entry = entries_[chunk];
-  entry.last_window = std::max(entry.last_window, window_);
+  entry.used = ++gets_;
   if (!entry.result.valid()) {
     std::promise<Result> made;
     made.set_value(open(chunk));

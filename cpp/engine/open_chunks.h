@@ -8,6 +8,7 @@
 #include <functional>
 #include <future>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -26,28 +27,35 @@ struct OpenChunk {
   std::exception_ptr error;
 };
 
-/// Keeps the chunks of the current window of the plan open, and starts on those of the next window
-/// one after another as the current one is used up, so that neither disk nor memory sees a burst.
-/// Used by one thread (the planner); chunks are opened on a pool, or in get() when there is none.
+/// Keeps the chunks open that the plan reads around a position, and starts on those it reads next
+/// one after another, so that neither disk nor memory sees a burst. A plan without windows reads
+/// any chunk at any time: then those used last stay open, at most kMostOpen. Used by one thread
+/// (the planner); chunks are opened on a pool, or in get() when there is none.
 class OpenChunks {
  public:
   /// Looks at a chunk that was opened; throws when something is wrong with it. Any thread.
   using Check = std::function<void(const ChunkView& view, std::size_t chunk)>;
 
-  /// `chunk_of`: the chunk of every interval of `plan`. `openers`: threads; 0 = open in get().
+  static constexpr std::size_t kMostOpen = 1024;
+
+  /// `chunk_of`: the chunk of every interval of `plan`. `range`: the streams that are read.
+  /// `openers`: threads; 0 = open in get().
   OpenChunks(std::shared_ptr<const ChunkOpener> opener, const EpochPlan& plan,
-             std::vector<std::uint32_t> chunk_of, std::size_t openers, Check check = {});
+             std::vector<std::uint32_t> chunk_of, Streams::Range range, std::size_t openers,
+             Check check = {});
 
   /// The planner has come to `position`, which never goes back.
   void advance(std::uint64_t position);
 
-  /// The chunk of an interval of the current window; waits until it is open. Never throws an error
-  /// of the chunk: that is inside.
+  /// The chunk of an interval; waits until it is open. Never throws an error of the chunk: that is
+  /// inside.
   [[nodiscard]] std::shared_ptr<const OpenChunk> get(std::uint32_t interval);
 
   /// Ends the threads and lets go of the chunks. Only counters() may be called afterwards.
   void close() noexcept;
 
+  /// Chunks that are open or being opened.
+  [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
   [[nodiscard]] std::uint32_t chunk_of(std::uint32_t interval) const noexcept {
     return chunk_of_[interval];
   }
@@ -58,22 +66,34 @@ class OpenChunks {
   using Result = std::shared_ptr<const OpenChunk>;
   struct Entry {
     std::shared_future<Result> result;  // invalid: not started
-    std::size_t last_window = 0;        // that needs it
+    std::uint64_t needed_until = 0;     // first position that does without it
+    std::uint64_t used = 0;             // number of its last get()
   };
-  void need(std::uint32_t chunk, std::size_t window);
-  void look_past_next();
-  void drop_before(std::size_t window);
+  /// A chunk of a window, and the position at which it is time to open it.
+  struct Due {
+    std::uint64_t position = 0;
+    std::uint64_t needed_from = 0;
+    std::uint64_t needed_until = 0;
+    std::uint32_t chunk = 0;
+  };
+  void make_schedule(const EpochPlan& plan, Streams::Range range);
+  void open_ahead_in_order(std::size_t openers);
+  void need(std::uint32_t chunk, std::uint64_t until);
+  void drop_before(std::uint64_t position);
+  void drop_least_used();
   [[nodiscard]] Result open(std::size_t chunk);
 
   std::shared_ptr<const ChunkOpener> opener_;
-  const EpochPlan& plan_;
   std::vector<std::uint32_t> chunk_of_;
   Check check_;
   std::unordered_map<std::uint32_t, Entry> entries_;
-  std::size_t window_ = 0;
-  bool entered_ = false;
-  std::vector<std::uint32_t> next_;  // intervals of the window after
-  std::size_t next_started_ = 0;
+  std::vector<Due> schedule_;  // by position
+  std::size_t started_ = 0;    // of the schedule
+  std::optional<std::uint64_t> position_;
+  std::uint64_t span_ = 0;     // positions of the longest window
+  std::uint64_t drop_at_ = 0;  // no entry ends before
+  std::uint64_t gets_ = 0;
+  bool has_windows_ = true;
   ThreadCounters counters_;           // written by several threads: only through fetch_add
   std::unique_ptr<ThreadPool> pool_;  // last: its tasks use the members above
 };

@@ -281,7 +281,7 @@ void RowWriter::write_leaf(BatchData& batch, std::uint32_t row, std::size_t c, B
 void RowWriter::write_image(BatchData& batch, std::uint32_t row, std::size_t c, ByteSpan leaf) {
   const Column& column = spec_->columns[c];
   ImagePipeline& pipeline = *pipelines_[c];
-  const std::array<std::uint64_t, 4> key{key_.seed, key_.epoch, batch.position + row, c};
+  const std::array<std::uint64_t, 4> key{key_.seed, key_.epoch, batch.positions[row], c};
   std::uint8_t* to = target(batch, column.offset, column.row_bytes, row);
   try {
     pipeline.run_jpeg(leaf, key, {{to, column.row_bytes}, column.size});
@@ -303,7 +303,7 @@ std::exception_ptr RowWriter::described(const BatchData& batch, std::uint32_t ro
   const OpenChunk& opened = *batch.chunks[chunk];
   if (opened.error) return error;  // names its file and what to do
   const std::string file = table_->path(opened.chunk);
-  std::string where = "sample at position " + number(batch.position + row) + " of epoch " +
+  std::string where = "sample at position " + number(batch.positions[row]) + " of epoch " +
                       number(key_.epoch) + " (" + (blocks_ ? "block " : "item ") + number(item);
   try {
     if (!blocks_) {

@@ -8,9 +8,9 @@
 namespace stoker {
 
 /// Global batch j covers positions [start + j*G, start + (j+1)*G), G = batch_size * world_size;
-/// rank r delivers the r-th part of it. The last global batch may be short: it is shared as evenly
-/// as can be, or left out with drop_last. REQUIRES: batch_size, world_size > 0, rank < world_size,
-/// start <= total.
+/// rank r delivers the r-th part of its rows (see Streams for which those are). The last global
+/// batch may be short: it is shared as evenly as can be, or left out with drop_last. REQUIRES:
+/// batch_size, world_size > 0, rank < world_size, start <= total.
 struct BatchSlices {
   std::uint64_t total = 0;  // positions in the epoch
   std::uint64_t start = 0;  // where a saved state stopped
@@ -19,8 +19,11 @@ struct BatchSlices {
   std::uint32_t world_size = 1;
   bool drop_last = false;
 
+  /// Rows [first, first + rows) of the global batch that covers [begin, begin + size).
   struct Slice {
     std::uint64_t begin = 0;
+    std::uint64_t size = 0;
+    std::uint64_t first = 0;
     std::uint32_t rows = 0;
   };
 
@@ -34,8 +37,8 @@ struct BatchSlices {
   /// Batch j of this rank. REQUIRES: j < count().
   [[nodiscard]] Slice slice(std::uint64_t j) const noexcept {
     const std::uint64_t begin = start + j * global_batch();
-    if (j < full()) return {begin + std::uint64_t{rank} * batch_size, batch_size};
-    return {begin + tail_part(rank),
+    if (j < full()) return {begin, global_batch(), std::uint64_t{rank} * batch_size, batch_size};
+    return {begin, total - begin, tail_part(rank),
             static_cast<std::uint32_t>(tail_part(rank + 1) - tail_part(rank))};
   }
 

@@ -2,8 +2,7 @@
 #include "plan/epoch_plan.h"
 
 #include <algorithm>
-#include <array>
-#include <bit>
+#include <limits>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -15,99 +14,126 @@ namespace stoker {
 namespace {
 
 // Purposes keep the random streams of one epoch apart. Part of the order.
-constexpr std::uint64_t kOrderOfIntervals = 1;
-constexpr std::uint64_t kOrderInWindow = 2;
+constexpr std::uint64_t kOrderOfGroups = 1;
+constexpr std::uint64_t kOrderInStream = 2;
+constexpr std::uint64_t kOrderInWindow = 3;
+constexpr std::uint64_t kFullOrder = 4;
 
-// So many buckets per interval: most hold no border, so that finding an offset's interval is a
-// table look-up and not a search with unpredictable branches (1.5 instead of 16 ns per item).
-constexpr std::uint64_t kBucketsPerPart = 16;
+constexpr std::uint64_t kMost = std::numeric_limits<std::uint32_t>::max();
 
-Rng rng_for(const PlanOptions& options, std::uint64_t purpose, std::uint64_t number) {
-  const std::array<std::uint64_t, 5> parts{kOrderVersion, options.seed, options.epoch, purpose,
-                                           number};
-  return Rng(derive_key(parts));
+std::uint64_t key_of(const std::vector<std::uint64_t>& parts) { return derive_key(parts); }
+
+std::uint32_t streams_of(const IntervalSet& set, const PlanOptions& options) {
+  if (options.window == 0 || options.streams == 0) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "the shuffle window must have 1 chunk or more, and there must be 1 stream or more");
+  }
+  if (options.shuffle != Shuffle::kWindows) return 1;
+  return static_cast<std::uint32_t>(
+      std::clamp<std::uint64_t>(set.size(), 1, std::uint64_t{options.streams}));
 }
 
 }  // namespace
 
-std::vector<std::size_t> internal::cut_windows(std::span<const std::uint64_t> sizes,
-                                               std::uint32_t window, std::uint64_t max_items) {
-  std::vector<std::size_t> firsts;
-  std::uint64_t items = 0;
-  for (std::size_t k = 0; k < sizes.size(); ++k) {
-    if (sizes[k] > max_items) {
-      throw Error(ErrorCode::kUnsupported, "an interval of " + std::to_string(sizes[k]) +
-                                               " items cannot be shuffled: at most " +
-                                               std::to_string(max_items) + " are possible");
-    }
-    if (firsts.empty() || k - firsts.back() == window || sizes[k] > max_items - items) {
-      firsts.push_back(k);
-      items = 0;
-    }
-    items += sizes[k];
-  }
-  return firsts;
-}
-
 EpochPlan::EpochPlan(std::shared_ptr<const IntervalSet> set, PlanOptions options)
-    : set_(std::move(set)), options_(options) {
-  if (options_.window == 0) {
-    throw Error(ErrorCode::kInvalidArgument, "the shuffle window must have 1 interval or more");
+    : set_(std::move(set)), options_(options), streams_(set_->size(), streams_of(*set_, options)) {
+  if (options_.shuffle == Shuffle::kNone) {
+    plan_in_order();
+    return;
   }
-  if (!options_.shuffle) return;
-  const auto intervals = set_->intervals();
-  if (intervals.size() > std::numeric_limits<std::uint32_t>::max()) {
+  if (set_->intervals().size() > kMost) {
     throw Error(ErrorCode::kUnsupported,
-                std::to_string(intervals.size()) + " intervals cannot be shuffled");
+                std::to_string(set_->intervals().size()) + " intervals cannot be shuffled");
   }
-  order_.resize(intervals.size());
-  std::iota(order_.begin(), order_.end(), 0U);
-  Rng rng = rng_for(options_, kOrderOfIntervals, 0);
-  shuffle(order_, rng);
-
-  std::vector<std::uint64_t> sizes(order_.size());
-  std::ranges::transform(order_, sizes.begin(),
-                         [&](std::uint32_t k) { return intervals[k].size(); });
-  window_firsts_ = internal::cut_windows(sizes, options_.window);
-  std::uint64_t position = 0;
-  for (std::size_t w = 0; w < window_firsts_.size(); ++w) {
-    const std::size_t end = w + 1 < window_firsts_.size() ? window_firsts_[w + 1] : sizes.size();
-    for (std::size_t k = window_firsts_[w]; k < end; ++k) position += sizes[k];
-    window_ends_.push_back(position);
+  if (options_.shuffle == Shuffle::kFull) {
+    permutation_.emplace(size(),
+                         key_of({kOrderVersion, options_.seed, options_.epoch, kFullOrder}));
+  } else {
+    plan_streams();
   }
 }
 
-void EpochPlan::check_range(std::uint64_t position, std::size_t count) const {
-  if (position <= size() && count <= size() - position) return;
+void EpochPlan::plan_in_order() {
+  windows_.reserve(set_->groups());
+  for (std::size_t g = 0; g < set_->groups(); ++g) {
+    windows_.push_back(
+        {set_->group_start(g), set_->group_start(g + 1), 0, static_cast<std::uint32_t>(g)});
+  }
+}
+
+void EpochPlan::plan_streams() {
+  std::vector<std::uint32_t> order(set_->groups());
+  std::iota(order.begin(), order.end(), 0U);
+  Rng rng(key_of({kOrderVersion, options_.seed, kOrderOfGroups}));
+  shuffle(order, rng);
+
+  std::vector<Piece> pieces;
+  std::uint64_t at = 0;  // in the concatenation
+  std::uint32_t stream = 0;
+  for (const std::uint32_t group : order) {
+    Piece rest{set_->group_start(group), set_->group_start(group + 1)};
+    while (rest.begin < rest.end) {
+      const std::uint64_t stream_end = streams_.start(stream + 1);
+      const std::uint64_t taken = std::min(rest.end - rest.begin, stream_end - at);
+      pieces.push_back({rest.begin, rest.begin + taken});
+      rest.begin += taken;
+      at += taken;
+      if (at == stream_end) add_stream(stream++, std::exchange(pieces, {}));
+    }
+  }
+  std::ranges::sort(windows_, {}, [](const PlanWindow& w) { return std::pair(w.begin, w.stream); });
+}
+
+void EpochPlan::add_stream(std::uint32_t stream, std::vector<Piece> pieces) {
+  std::vector<std::uint32_t> order(pieces.size());
+  std::iota(order.begin(), order.end(), 0U);
+  Rng rng(key_of({kOrderVersion, options_.seed, options_.epoch, kOrderInStream, stream}));
+  shuffle(order, rng);
+  std::vector<Piece> permuted;
+  std::vector<std::uint64_t> sizes;
+  permuted.reserve(order.size());
+  for (const std::uint32_t k : order) {
+    permuted.push_back(pieces[k]);
+    sizes.push_back(pieces[k].end - pieces[k].begin);
+  }
+  auto firsts = internal::cut_windows(sizes, 1 + stream % options_.window, options_.window);
+  orders_.emplace_back(set_, std::move(permuted), std::move(firsts),
+                       std::vector{std::uint64_t{kOrderVersion}, options_.seed, options_.epoch,
+                                   kOrderInWindow, std::uint64_t{stream}});
+  const WindowOrder& made = orders_.back();
+  for (std::size_t w = 0; w < made.windows(); ++w) {
+    windows_.push_back({made.start(w) * streams_.count() + stream,
+                        (made.start(w + 1) - 1) * streams_.count() + stream + 1, stream,
+                        static_cast<std::uint32_t>(w)});
+  }
+}
+
+void EpochPlan::check_positions(std::uint64_t first, std::uint64_t count) const {
+  if (first <= size() && count <= size() - first) return;
   throw Error(ErrorCode::kOutOfRange, std::to_string(count) + " positions from " +
-                                          std::to_string(position) + " on, of " +
+                                          std::to_string(first) + " on, of " +
                                           std::to_string(size()));
 }
 
 void EpochPlan::fill(std::uint64_t position, std::span<std::uint64_t> out) {
-  check_range(position, out.size());
-  if (!options_.shuffle) {
-    fill_in_order(position, out);
+  check_positions(position, out.size());
+  if (options_.shuffle == Shuffle::kWindows) {
+    std::uint32_t stream = static_cast<std::uint32_t>(position % streams_.count());
+    std::uint64_t offset = position / streams_.count();
+    for (std::uint64_t& item : out) {
+      item = orders_[stream].item_at(offset);
+      if (++stream == streams_.count()) {
+        stream = 0;
+        ++offset;
+      }
+    }
     return;
   }
-  for_shuffled(position, out.size(), [&](std::size_t i, std::uint32_t offset) {
-    out[i] = offset + part_at_offset(offset).to_item;
-  });
-}
-
-void EpochPlan::fill_places(std::uint64_t position, std::span<ItemPlace> out) {
-  check_range(position, out.size());
-  if (!options_.shuffle) {
-    places_in_order(position, out);
+  if (permutation_) {
+    permutation_->fill(position, out);
+    for (std::uint64_t& item : out) item = set_->item_at(item);
     return;
   }
-  for_shuffled(position, out.size(), [&](std::size_t i, std::uint32_t offset) {
-    const Part& part = part_at_offset(offset);
-    out[i] = {part.interval, offset - part.begin};
-  });
-}
-
-void EpochPlan::fill_in_order(std::uint64_t position, std::span<std::uint64_t> out) const {
   while (!out.empty()) {
     const auto run =
         static_cast<std::size_t>(std::min<std::uint64_t>(out.size(), set_->run_at(position)));
@@ -118,93 +144,69 @@ void EpochPlan::fill_in_order(std::uint64_t position, std::span<std::uint64_t> o
   }
 }
 
-void EpochPlan::places_in_order(std::uint64_t position, std::span<ItemPlace> out) const {
-  if (out.empty()) return;
-  std::size_t k = window_at(position);
-  for (ItemPlace& place : out) {
-    while (position == set_->start_of(k + 1)) ++k;
-    const std::uint64_t offset = position++ - set_->start_of(k);
-    if (((k | offset) >> 32) != 0) {
-      throw Error(ErrorCode::kUnsupported, "more than 2^32 - 1 intervals, or items in one");
+void EpochPlan::items_at(std::span<const std::uint64_t> positions, std::span<std::uint64_t> out) {
+  for (std::size_t i = 0; i < positions.size();) {  // one call per run of neighbours
+    std::size_t end = i + 1;
+    while (end < positions.size() && positions[end] == positions[i] + (end - i)) ++end;
+    fill(positions[i], out.subspan(i, end - i));
+    i = end;
+  }
+}
+
+ItemPlace EpochPlan::place_in_set(std::uint64_t position, std::size_t* interval) const {
+  if (position < set_->start_of(*interval) || position >= set_->start_of(*interval + 1)) {
+    const bool is_next = *interval + 2 <= set_->intervals().size() &&
+                         position >= set_->start_of(*interval + 1) &&
+                         position < set_->start_of(*interval + 2);
+    *interval = is_next ? *interval + 1 : set_->interval_at(position);
+  }
+  const std::uint64_t offset = position - set_->start_of(*interval);
+  if (((*interval | offset) >> 32) != 0) {
+    throw Error(ErrorCode::kUnsupported, "more than 2^32 - 1 intervals, or items in one");
+  }
+  return {static_cast<std::uint32_t>(*interval), static_cast<std::uint32_t>(offset)};
+}
+
+void EpochPlan::places_at(std::span<const std::uint64_t> positions, std::span<ItemPlace> out) {
+  if (positions.empty()) return;
+  check_positions(positions.back(), 1);
+  if (options_.shuffle == Shuffle::kWindows) {
+    const std::uint64_t count = streams_.count();
+    std::uint64_t expected = positions.front();
+    auto stream = static_cast<std::uint32_t>(expected % count);
+    std::uint64_t offset = expected / count;
+    for (std::size_t i = 0; i < positions.size(); ++i) {
+      if (positions[i] != expected) {
+        expected = positions[i];
+        stream = static_cast<std::uint32_t>(expected % count);
+        offset = expected / count;
+      }
+      out[i] = orders_[stream].place_at(offset);
+      ++expected;
+      if (++stream == count) {
+        stream = 0;
+        ++offset;
+      }
     }
-    place = {static_cast<std::uint32_t>(k), static_cast<std::uint32_t>(offset)};
+    return;
+  }
+  std::size_t interval = 0;
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    const std::uint64_t at = permutation_ ? permutation_->at(positions[i]) : positions[i];
+    out[i] = place_in_set(at, &interval);
   }
 }
 
-template <typename Take>
-void EpochPlan::for_shuffled(std::uint64_t position, std::size_t count, const Take& take) {
-  std::size_t done = 0;
-  while (done < count) {
-    const auto end = std::ranges::upper_bound(window_ends_, position);
-    const auto window = static_cast<std::size_t>(end - window_ends_.begin());
-    if (window != loaded_) load_window(window);
-    const auto left = static_cast<std::size_t>(*end - position);
-    const std::size_t run = std::min(count - done, left);
-    const std::uint32_t* from = offsets_.data() + (offsets_.size() - left);
-    for (std::size_t i = 0; i < run; ++i) take(done + i, from[i]);
-    position += run;
-    done += run;
+std::vector<std::uint32_t> EpochPlan::intervals_of(const PlanWindow& window) const {
+  std::vector<std::uint32_t> intervals;
+  if (options_.shuffle == Shuffle::kNone) {
+    intervals.push_back(static_cast<std::uint32_t>(set_->interval_at(window.begin)));
+    return intervals;
   }
-}
-
-std::size_t EpochPlan::window_at(std::uint64_t position) const {
-  check_range(position, 1);
-  if (options_.shuffle) {
-    return static_cast<std::size_t>(std::ranges::upper_bound(window_ends_, position) -
-                                    window_ends_.begin());
+  for (const Piece& piece : orders_[window.stream].pieces(window.number)) {
+    intervals.push_back(static_cast<std::uint32_t>(set_->interval_at(piece.begin)));
   }
-  return set_->interval_at(position);
-}
-
-std::uint64_t EpochPlan::window_start(std::size_t w) const noexcept {
-  if (!options_.shuffle) return set_->start_of(w);
-  return w == 0 ? 0 : window_ends_[w - 1];
-}
-
-std::size_t EpochPlan::window_end(std::size_t window) const noexcept {
-  return window + 1 < window_firsts_.size() ? window_firsts_[window + 1] : order_.size();
-}
-
-std::vector<std::uint32_t> EpochPlan::window_intervals(std::size_t w) const {
-  if (!options_.shuffle) return {static_cast<std::uint32_t>(w)};
-  const auto begin = order_.begin() + static_cast<std::ptrdiff_t>(window_firsts_[w]);
-  return {begin, order_.begin() + static_cast<std::ptrdiff_t>(window_end(w))};
-}
-
-void EpochPlan::load_window(std::size_t window) {
-  loaded_ = std::numeric_limits<std::size_t>::max();  // in case memory runs out below
-  parts_.clear();
-  std::uint64_t items = 0;
-  for (std::size_t k = window_firsts_[window]; k < window_end(window); ++k) {
-    const Interval& interval = set_->intervals()[order_[k]];
-    const std::uint64_t start = items;
-    items += interval.size();
-    parts_.push_back({items, interval.begin - start, order_[k], static_cast<std::uint32_t>(start)});
-  }
-  index_parts(items);
-  offsets_.resize(items);
-  std::iota(offsets_.begin(), offsets_.end(), 0U);
-  Rng rng = rng_for(options_, kOrderInWindow, window);
-  shuffle(offsets_, rng);
-  loaded_ = window;
-}
-
-void EpochPlan::index_parts(std::uint64_t items) {
-  const auto bits_of = [](std::uint64_t n) { return static_cast<unsigned>(std::bit_width(n)); };
-  const unsigned wanted = bits_of(kBucketsPerPart * parts_.size());
-  bucket_bits_ = bits_of(items) > wanted ? bits_of(items) - wanted : 0;
-  buckets_.resize(((items - 1) >> bucket_bits_) + 1);
-  std::uint32_t part = 0;
-  for (std::size_t b = 0; b < buckets_.size(); ++b) {
-    while ((std::uint64_t{b} << bucket_bits_) >= parts_[part].end) ++part;
-    buckets_[b] = part;
-  }
-}
-
-const EpochPlan::Part& EpochPlan::part_at_offset(std::uint32_t offset) const noexcept {
-  std::uint32_t part = buckets_[offset >> bucket_bits_];
-  while (offset >= parts_[part].end) ++part;
-  return parts_[part];
+  return intervals;
 }
 
 }  // namespace stoker

@@ -4,115 +4,103 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "plan/intervals.h"
+#include "plan/permutation.h"
+#include "plan/streams.h"
+#include "plan/window_order.h"
 
 namespace stoker {
 
 /// Part of the order: raise it when any change moves a sample. Checked when a state is loaded.
-constexpr std::uint32_t kOrderVersion = 1;
+constexpr std::uint32_t kOrderVersion = 2;
 
-/// An item as an interval of the set and a place in it.
-struct ItemPlace {
-  std::uint32_t interval = 0;
-  std::uint32_t offset = 0;
-  friend bool operator==(const ItemPlace&, const ItemPlace&) = default;
+enum class Shuffle : std::uint8_t {
+  kNone,     // the intervals one after another
+  kWindows,  // streams of windows of chunks
+  kFull,     // any item anywhere
 };
 
 struct PlanOptions {
-  bool shuffle = false;
+  Shuffle shuffle = Shuffle::kNone;
   std::uint64_t seed = 42;
   std::uint64_t epoch = 1;
-  /// Shuffled: the intervals are permuted, then cut in windows of this many, and the items of a
-  /// window are one Fisher-Yates. Larger = better mixing and more chunks open at a time. At
-  /// least 1.
-  std::uint32_t window = 16;
+  /// kWindows: chunks of a stream that are mixed. At least 1.
+  std::uint32_t window = 4;
+  /// kWindows: streams that are read side by side (canonical nodes). At least 1. window x streams
+  /// chunks are in use at a time.
+  std::uint32_t streams = 8;
+};
+
+/// Chunks that are read between two positions of the epoch.
+struct PlanWindow {
+  std::uint64_t begin = 0;   // first position that reads them
+  std::uint64_t end = 0;     // after the last
+  std::uint32_t stream = 0;  // that owns them
+  std::uint32_t number = 0;  // in the stream
 };
 
 /// The global order of one epoch: fill() gives the items of any range of positions, each item of
 /// the interval set exactly once over [0, size()). Ranks and workers only choose positions, so the
-/// order is the same in any world. Memory O(intervals) plus one window of u32. Not thread-safe
-/// (keeps the current window); make one per thread, they agree.
+/// order is the same in any world. Memory O(chunks) plus one window of u32 per stream. Not
+/// thread-safe (keeps the current windows); make one per thread, they agree.
 ///
-/// Without shuffle the order is the intervals one after another. With shuffle it is, exactly:
-///  1. The numbers 0..n-1 of the n (non-empty) intervals are permuted by `shuffle` (rng.h) with
-///     Rng(derive_key({kOrderVersion, seed, epoch, 1, 0})).
-///  2. They are cut in windows of `window` intervals. A window whose items would pass 2^32 - 1 ends
-///     before the interval that would do so; that depends on nothing but the sizes.
-///  3. The items of window w, its intervals joined in permuted order, are permuted by `shuffle`
-///  with
-///     Rng(derive_key({kOrderVersion, seed, epoch, 2, w})).
+/// kNone: the intervals one after another. kFull: position p has item number `Permutation(size(),
+/// derive_key({kOrderVersion, seed, epoch, 4})).at(p)` of that. kWindows is, exactly:
+///  1. The numbers 0..n-1 of the n groups of the set are permuted by `shuffle` (rng.h) with
+///     Rng(derive_key({kOrderVersion, seed, 1})): the same in all epochs, so that a node that reads
+///     some streams reads the same chunks in all of them.
+///  2. The groups in that order, joined, are cut in min(streams, size()) streams as Streams (see
+///     there) says: each gets pieces of groups, the first and last perhaps not whole ones.
+///  3. The pieces of stream c are permuted with Rng(derive_key({kOrderVersion, seed, epoch, 2, c}))
+///     and cut in windows: 1 + c % window pieces to the first, so that not all streams change
+///     their chunks at the same time, then `window` to each. A window whose items would pass 2^32 -
+///     1 ends before the piece that would do so.
+///  4. The items of window w, its pieces joined, are permuted with Rng(derive_key({kOrderVersion,
+///     seed, epoch, 3, c, w})).
+///  5. Position p has item p / streams of stream p % streams.
 /// Every line of this is part of the order: running jobs resume by position.
 class EpochPlan {
  public:
-  /// Throws kInvalidArgument for a window of 0; kUnsupported, when shuffled, for more than 2^32 - 1
-  /// intervals or an interval of more than 2^32 - 1 items.
+  /// Throws kInvalidArgument for a window or streams of 0; kUnsupported, when shuffled, for more
+  /// than 2^32 - 1 intervals or a piece of more than 2^32 - 1 items.
   EpochPlan(std::shared_ptr<const IntervalSet> set, PlanOptions options);
 
   [[nodiscard]] std::uint64_t size() const noexcept { return set_->size(); }
   /// Item numbers at positions [position, position + out.size()). Throws kOutOfRange. Sequential
-  /// calls cost O(1) per item; a jump costs one window.
+  /// calls cost O(1) per item; a jump costs one window of each stream.
   void fill(std::uint64_t position, std::span<std::uint64_t> out);
+  /// Item numbers at these positions, ascending ones. Throws kOutOfRange.
+  void items_at(std::span<const std::uint64_t> positions, std::span<std::uint64_t> out);
   /// The same items as places. Throws also kUnsupported, as the constructor, for a set that is too
   /// large for places though the order is not shuffled.
-  void fill_places(std::uint64_t position, std::span<ItemPlace> out);
+  void places_at(std::span<const std::uint64_t> positions, std::span<ItemPlace> out);
 
-  /// Intervals whose items come mixed with each other, before and after all others. Without
-  /// shuffle every interval is a window.
-  [[nodiscard]] std::size_t windows() const noexcept {
-    return options_.shuffle ? window_firsts_.size() : set_->intervals().size();
-  }
-  /// The window of a position. Throws kOutOfRange.
-  [[nodiscard]] std::size_t window_at(std::uint64_t position) const;
-  /// First position of window w; window_start(windows()) is size(). REQUIRES: w <= windows().
-  [[nodiscard]] std::uint64_t window_start(std::size_t w) const noexcept;
-  /// Numbers of the intervals of window w. REQUIRES: w < windows().
-  [[nodiscard]] std::vector<std::uint32_t> window_intervals(std::size_t w) const;
+  /// By their begin. None when any chunk may be read at any time (kFull).
+  [[nodiscard]] std::span<const PlanWindow> windows() const noexcept { return windows_; }
+  /// One interval of each chunk of a window (the chunk may be named twice).
+  [[nodiscard]] std::vector<std::uint32_t> intervals_of(const PlanWindow& window) const;
+  [[nodiscard]] const Streams& streams() const noexcept { return streams_; }
   [[nodiscard]] const IntervalSet& set() const noexcept { return *set_; }
 
  private:
-  /// Where one interval of the loaded window lies among the window's unshuffled offsets.
-  struct Part {
-    std::uint64_t end = 0;      // first offset after it
-    std::uint64_t to_item = 0;  // item number = offset + to_item (modulo 2^64)
-    std::uint32_t interval = 0;
-    std::uint32_t begin = 0;  // first offset of it
-  };
-
-  void check_range(std::uint64_t position, std::size_t count) const;
-  void fill_in_order(std::uint64_t position, std::span<std::uint64_t> out) const;
-  void places_in_order(std::uint64_t position, std::span<ItemPlace> out) const;
-  /// Calls take(i, offset) with the offset in the loaded window for each of `count` positions.
-  template <typename Take>
-  void for_shuffled(std::uint64_t position, std::size_t count, const Take& take);
-  void load_window(std::size_t window);
-  void index_parts(std::uint64_t items);
-  [[nodiscard]] std::size_t window_end(std::size_t window) const noexcept;
-  [[nodiscard]] const Part& part_at_offset(std::uint32_t offset) const noexcept;
+  void plan_in_order();
+  void plan_streams();
+  void add_stream(std::uint32_t stream, std::vector<Piece> pieces);
+  void check_positions(std::uint64_t first, std::uint64_t count) const;
+  /// Of a position of the set; `interval` is where the last one was, and becomes where it is.
+  [[nodiscard]] ItemPlace place_in_set(std::uint64_t position, std::size_t* interval) const;
 
   std::shared_ptr<const IntervalSet> set_;
   PlanOptions options_;
-  std::vector<std::uint32_t> order_;        // permutation of intervals (shuffled only)
-  std::vector<std::size_t> window_firsts_;  // first place in order_ of each window
-  std::vector<std::uint64_t> window_ends_;  // running ends of windows in positions
-  std::size_t loaded_ = std::numeric_limits<std::size_t>::max();
-  std::vector<std::uint32_t> offsets_;  // the loaded window, shuffled
-  std::vector<Part> parts_;             // its intervals
-  std::vector<std::uint32_t> buckets_;  // part of the first offset of each 2^bucket_bits_ offsets
-  unsigned bucket_bits_ = 0;
+  Streams streams_;
+  std::vector<WindowOrder> orders_;  // of each stream (kWindows)
+  std::optional<Permutation> permutation_;
+  std::vector<PlanWindow> windows_;
 };
-
-namespace internal {
-/// First place of each window when intervals of these sizes (in permuted order) are cut by step 2
-/// above. REQUIRES: window > 0. Throws kUnsupported when one size passes `max_items`. Here for
-/// tests.
-[[nodiscard]] std::vector<std::size_t> cut_windows(
-    std::span<const std::uint64_t> sizes, std::uint32_t window,
-    std::uint64_t max_items = std::numeric_limits<std::uint32_t>::max());
-}  // namespace internal
 
 }  // namespace stoker

@@ -23,7 +23,9 @@ constexpr std::uint64_t kMaxPositions = std::numeric_limits<std::int64_t>::max()
 
 }  // namespace
 
-IntervalSet::IntervalSet(std::vector<Interval> intervals) : intervals_(std::move(intervals)) {
+IntervalSet::IntervalSet(std::vector<Interval> intervals,
+                         std::span<const std::uint64_t> chunk_sizes)
+    : intervals_(std::move(intervals)) {
   std::erase_if(intervals_, [](const Interval& i) { return i.begin == i.end; });
   ends_.reserve(intervals_.size());
   std::uint64_t total = 0;
@@ -32,6 +34,23 @@ IntervalSet::IntervalSet(std::vector<Interval> intervals) : intervals_(std::move
     if (interval.size() > kMaxPositions - total)
       throw_bad(interval, "passes 2^63 - 1 items in all");
     ends_.push_back(total += interval.size());
+  }
+  find_groups(chunk_sizes);
+}
+
+void IntervalSet::find_groups(std::span<const std::uint64_t> chunk_sizes) {
+  std::vector<std::uint64_t> chunk_ends;
+  std::uint64_t total = 0;
+  for (const std::uint64_t size : chunk_sizes) chunk_ends.push_back(total += size);
+  std::uint64_t chunk_end = 0;  // of the group
+  for (std::size_t k = 0; k < intervals_.size(); ++k) {
+    const Interval& interval = intervals_[k];
+    const bool goes_on =
+        k > 0 && interval.begin >= intervals_[k - 1].end && interval.end <= chunk_end;
+    if (goes_on) continue;
+    groups_.push_back(k);
+    const auto end = std::ranges::upper_bound(chunk_ends, interval.begin);
+    chunk_end = end == chunk_ends.end() ? 0 : *end;
   }
 }
 

@@ -22,9 +22,11 @@ struct Interval {
 class IntervalSet {
  public:
   IntervalSet() = default;
-  /// Empty intervals are dropped. Throws kInvalidArgument when begin > end or the total passes
-  /// 2^63 - 1.
-  explicit IntervalSet(std::vector<Interval> intervals);
+  /// Empty intervals are dropped. `chunk_sizes`: items of every chunk, so that neighbours in one
+  /// chunk, in its order, form a group; without it every interval is a group. Throws
+  /// kInvalidArgument when begin > end or the total passes 2^63 - 1.
+  explicit IntervalSet(std::vector<Interval> intervals,
+                       std::span<const std::uint64_t> chunk_sizes = {});
 
   [[nodiscard]] std::uint64_t size() const noexcept { return ends_.empty() ? 0 : ends_.back(); }
   [[nodiscard]] std::span<const Interval> intervals() const noexcept { return intervals_; }
@@ -39,8 +41,18 @@ class IntervalSet {
     return k == 0 ? 0 : ends_[k - 1];
   }
 
+  /// What is read from one chunk at one time.
+  [[nodiscard]] std::size_t groups() const noexcept { return groups_.size(); }
+  /// First position of group g; group_start(groups()) is size().
+  [[nodiscard]] std::uint64_t group_start(std::size_t g) const noexcept {
+    return g == groups_.size() ? size() : start_of(groups_[g]);
+  }
+
  private:
+  void find_groups(std::span<const std::uint64_t> chunk_sizes);
+
   std::vector<Interval> intervals_;
+  std::vector<std::size_t> groups_;  // first interval of each
   std::vector<std::uint64_t> ends_;  // running ends: ends_[k] = first position after interval k
 };
 

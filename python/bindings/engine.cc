@@ -19,6 +19,7 @@
 #include "convert.h"
 #include "engine/batch_ring.h"
 #include "engine/loader.h"
+#include "order.h"
 #include "register.h"
 #include "vision.h"
 
@@ -223,7 +224,6 @@ class BatchLoader {
 };
 
 using Slices = std::tuple<std::uint64_t, std::uint32_t, std::uint32_t, std::uint32_t, bool>;
-using Order = std::tuple<bool, std::uint64_t, std::uint64_t, std::uint32_t>;
 using Sizes = std::vector<std::uint64_t>;
 
 void make_loader(BatchLoader* self, std::shared_ptr<ChunkOpener> opener,
@@ -234,7 +234,7 @@ void make_loader(BatchLoader* self, std::shared_ptr<ChunkOpener> opener,
   const std::uint64_t total = intervals->size();
   input.opener = std::move(opener);
   input.intervals = std::move(intervals);
-  std::tie(input.plan.shuffle, input.plan.seed, input.plan.epoch, input.plan.window) = order;
+  input.plan = options_of(order);
   const auto& [start, batch_size, rank, world_size, drop_last] = slices;
   if (batch_size == 0 || world_size == 0 || rank >= world_size || start > total) {
     throw Error(ErrorCode::kInvalidArgument, "impossible slices of an epoch");
@@ -280,7 +280,7 @@ void register_engine(nb::module_& m) {
            nb::arg("slices"), nb::arg("chunk_sizes"), nb::arg("chunk_tokens"), nb::arg("spec"),
            nb::arg("pool"), nb::arg("threads"), nb::arg("depth"), nb::arg("skip_corrupt"),
            nb::arg("offered_slabs"),
-           "order: (shuffle, seed, epoch, window); slices: (start, batch size, rank, world size, "
+           "order: as of EpochPlan; slices: (start, batch size, rank, world size, "
            "drop_last).")
       .def("set_views", &BatchLoader::set_views, nb::arg("views"),
            nb::sig("def set_views(self, views: Sequence[object]) -> None"),

@@ -11,13 +11,13 @@ namespace stoker::bindings {
 
 namespace {
 
-// A shuffled epoch goes back and forth in a window of 16 chunks: all of them must stay
+// A shuffled epoch goes back and forth in 8 streams of 4 chunks each: all of them must stay
 // decompressed, or each sample would decompress its chunk anew.
 ItemReaderOptions options_for(const ChunkTable& table) {
-  constexpr std::uint64_t kWindowAndNext = 17;
+  constexpr std::uint64_t kWindowsAndNext = 33;
   ItemReaderOptions options;
   for (const std::uint64_t bytes : table.raw_bytes) {
-    options.max_buffer_bytes = std::max(options.max_buffer_bytes, kWindowAndNext * bytes);
+    options.max_buffer_bytes = std::max(options.max_buffer_bytes, kWindowsAndNext * bytes);
   }
   return options;
 }

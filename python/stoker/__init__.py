@@ -3,6 +3,7 @@
 
 from stoker.processing.complete import complete_dataset, is_complete_dataset
 from stoker.processing.functions import optimize
+from stoker.streaming.combined import CombinedStreamingDataset
 from stoker.streaming.dataloader import StreamingDataLoader
 from stoker.streaming.dataset import StreamingDataset
 from stoker.streaming.item_loader import TokensLoader
@@ -10,6 +11,7 @@ from stoker.streaming.item_loader import TokensLoader
 __version__ = "0.1.0"
 
 __all__ = [
+    "CombinedStreamingDataset",
     "StreamingDataLoader",
     "StreamingDataset",
     "TokensLoader",

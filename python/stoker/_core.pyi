@@ -67,7 +67,21 @@ def publish(tmp: str, final_path: str, replace: bool) -> None:
 def sync_directory(path: str) -> None:
     """Flush a directory's entries to the disk."""
 
-ORDER_VERSION: int = 1
+ORDER_VERSION: int = 2
+
+class Mixture:
+    """Which source each draw of a mixed dataset comes from."""
+
+    def __init__(self, left: Sequence[int], weights: Sequence[int], key: Sequence[int], *, exhaust: bool) -> None: ...
+
+    @property
+    def size(self) -> int: ...
+
+    def fill(self, first: int, count: int) -> list[int]:
+        """Sources of the draws [first, first + count)."""
+
+    def drawn_before(self, draw: int) -> list[int]:
+        """Draws of each source before a draw."""
 
 class IntervalSet:
     """Half-open item ranges with positions over them."""
@@ -77,18 +91,32 @@ class IntervalSet:
 
     def item_at(self, position: int) -> int: ...
 
-def make_intervals(begins: Sequence[int], ends: Sequence[int]) -> IntervalSet: ...
+def make_intervals(begins: Sequence[int], ends: Sequence[int], chunk_sizes: Sequence[int]) -> IntervalSet: ...
 
 class EpochPlan:
     """Which item comes at which position of an epoch."""
 
-    def __init__(self, intervals: IntervalSet, shuffle: bool, seed: int, epoch: int, window: int) -> None: ...
+    def __init__(self, intervals: IntervalSet, order: tuple[int, int, int, int, int]) -> None:
+        """
+        order: (shuffle: 0 not, 1 windows, 2 full; seed, epoch, window, streams).
+        """
 
     @property
     def size(self) -> int: ...
 
     def fill(self, position: int, count: int) -> list[int]:
         """Item numbers at positions [position, position + count)."""
+
+    def rows(self, begin: int, size: int, first: int, count: int) -> tuple[list[int], list[int]]:
+        """
+        (positions, item numbers) of the rows [first, first + count) of the global batch of the positions [begin, begin + size).
+        """
+
+    @property
+    def windows(self) -> list[tuple[int, int, int, list[int]]]:
+        """
+        (first position, end, stream, first item of each chunk) of what is read together.
+        """
 
 class SampleDecoder:
     """Rebuilds samples from item bytes (PyTreeLoader layout)."""
@@ -224,9 +252,9 @@ class SlabPool:
 class BatchLoader:
     """Batches of one epoch on one rank, by threads."""
 
-    def __init__(self, opener: ChunkOpener, intervals: IntervalSet, order: tuple[bool, int, int, int], slices: tuple[int, int, int, int, bool], chunk_sizes: Sequence[int], chunk_tokens: Sequence[int], spec: BatchSpec, pool: SlabPool, threads: int, depth: int, skip_corrupt: bool, offered_slabs: bool) -> None:
+    def __init__(self, opener: ChunkOpener, intervals: IntervalSet, order: tuple[int, int, int, int, int], slices: tuple[int, int, int, int, bool], chunk_sizes: Sequence[int], chunk_tokens: Sequence[int], spec: BatchSpec, pool: SlabPool, threads: int, depth: int, skip_corrupt: bool, offered_slabs: bool) -> None:
         """
-        order: (shuffle, seed, epoch, window); slices: (start, batch size, rank, world size, drop_last).
+        order: as of EpochPlan; slices: (start, batch size, rank, world size, drop_last).
         """
 
     def set_views(self, views: Sequence[object]) -> None:

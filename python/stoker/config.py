@@ -22,19 +22,19 @@ class Settings:
 
     Attributes:
         num_workers: DATA_OPTIMIZER_NUM_WORKERS, processes of `optimize`; default None = one per usable CPU core.
-        window: STOKER_SHUFFLE_WINDOW, chunks whose samples are mixed when shuffling; default 16. Part of the order:
-            it is stored in checkpoints.
+        window: STOKER_SHUFFLE_WINDOW, chunks of a stream whose samples are mixed when shuffling; default 4. Part of the
+            order: it is stored in checkpoints.
     """
 
     num_workers: int | None = None
-    window: int = 16
+    window: int = 4
 
     @classmethod
     def from_env(cls) -> Settings:
         """Read the settings now."""
         return cls(
             num_workers=_int("DATA_OPTIMIZER_NUM_WORKERS", None),
-            window=_int("STOKER_SHUFFLE_WINDOW", 16) or 16,
+            window=_int("STOKER_SHUFFLE_WINDOW", 4) or 4,
         )
 
 
@@ -42,7 +42,7 @@ def _int(name: str, default: int | None) -> int | None:
     text = os.environ.get(name, "").strip()
     if not text:
         return default
-    if not text.isdigit() or int(text) == 0:
+    if not text.isdecimal() or int(text) == 0:
         msg = f"The environment variable {name}={text!r} must be a positive integer."
         raise InvalidArgumentError(msg)
     return int(text)

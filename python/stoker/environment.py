@@ -53,7 +53,7 @@ def local_world_size() -> int:
     """Return how many ranks share this machine, as the launcher says; 1 when it does not."""
     for name in _LOCAL_SIZE_VARIABLES:
         text = os.environ.get(name, "")
-        if text.isdigit() and int(text) > 0:
+        if text.isdecimal() and int(text) > 0:
             return int(text)
     return 1
 
@@ -70,7 +70,9 @@ def _from_env() -> tuple[int, int] | None:
         rank_text, size_text = os.environ.get(rank_name), os.environ.get(size_name)
         if rank_text is None or size_text is None:
             continue
-        if not (rank_text.isdigit() and size_text.isdigit() and int(rank_text) < int(size_text)):
+        if not (
+            rank_text.isdecimal() and size_text.isdecimal() and int(rank_text) < int(size_text)
+        ):
             msg = f"{rank_name}={rank_text!r} and {size_name}={size_text!r} do not describe a rank in a world."
             raise InvalidArgumentError(msg)
         return int(rank_text), int(size_text)

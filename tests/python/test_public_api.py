@@ -19,6 +19,7 @@ from house.files import PACKAGE, ROOT, module_name, relative, walk
 from house.rooms import FACADES
 
 TOP_LEVEL = {
+    "CombinedStreamingDataset",
     "StreamingDataLoader",
     "StreamingDataset",
     "TokensLoader",
@@ -30,6 +31,7 @@ TOP_LEVEL = {
 
 # Documented path -> where the object lives. Both must give the same object.
 PATHS = {
+    "stoker.CombinedStreamingDataset": "stoker.streaming.combined",
     "stoker.StreamingDataLoader": "stoker.streaming.dataloader",
     "stoker.StreamingDataset": "stoker.streaming.dataset",
     "stoker.TokensLoader": "stoker.streaming.item_loader.tokens",
@@ -38,6 +40,7 @@ PATHS = {
     "stoker.optimize": "stoker.processing.functions",
     "stoker.processing.functions.optimize": "stoker.processing.functions",
     "stoker.streaming.BinaryWriter": "stoker.streaming.writer",
+    "stoker.streaming.CombinedStreamingDataset": "stoker.streaming.combined",
     "stoker.streaming.Dir": "stoker.streaming.resolver",
     "stoker.streaming.StreamingDataLoader": "stoker.streaming.dataloader",
     "stoker.streaming.StreamingDataset": "stoker.streaming.dataset",

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reading datasets, and the writer beneath `optimize`."""
 
+from stoker.streaming.combined import CombinedStreamingDataset
 from stoker.streaming.dataloader import StreamingDataLoader
 from stoker.streaming.dataset import StreamingDataset
 from stoker.streaming.item_loader import PyTreeLoader, TokensLoader
@@ -9,6 +10,7 @@ from stoker.streaming.writer import BinaryWriter
 
 __all__ = [
     "BinaryWriter",
+    "CombinedStreamingDataset",
     "Dir",
     "PyTreeLoader",
     "StreamingDataLoader",

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which positions of the epoch's global order a rank and a DataLoader worker deliver. Pure arithmetic.
+"""Which rows of an epoch's global batches a rank and a DataLoader worker deliver. Pure arithmetic.
 
 Global batch j covers positions [start + j*G, start + (j+1)*G) with G = batch_size * world_size; rank r delivers the
-r-th part of it. torch takes batches from its workers in turn, so worker w builds the batches j = w, w + W, ...: what a
+r-th part of its rows (the plan says which positions those are). torch takes batches from its workers in turn, so worker w builds the batches j = w, w + W, ...: what a
 rank delivers, and in which order, does not depend on the number of workers.
 """
 
@@ -10,6 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
+
+_BLOCK = 4096  # positions planned at a time when all of them are wanted
+
+
+class Slice(NamedTuple):
+    """Rows [first, first + rows) of the global batch of the positions [begin, begin + size)."""
+
+    begin: int
+    size: int
+    first: int
+    rows: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +68,18 @@ class Cursor:
         """Return this rank's part of a last global batch of ``tail`` samples, shared as evenly as can be."""
         return (self.rank + 1) * tail // self.world_size - self.rank * tail // self.world_size
 
-    def ranges(self, total: int, worker: int, num_workers: int) -> Iterator[tuple[int, int]]:
-        """Yield the position ranges [begin, end) that one worker of this rank delivers, in order."""
-        if num_workers == 1 and self.world_size == 1:
-            if self.start < self.end(total):
-                yield self.start, self.end(total)
-            return
+    def slices(self, total: int, worker: int, num_workers: int) -> Iterator[Slice]:
+        """Yield what one worker of this rank delivers, in order."""
         step, size = self.global_batch, self.batch_size
+        if num_workers == 1 and self.world_size == 1:
+            for begin in range(self.start, self.end(total), _BLOCK):
+                count = min(_BLOCK, self.end(total) - begin)
+                yield Slice(begin, count, 0, count)
+            return
         full = max(total - self.start, 0) // step
         for j in range(worker, full, num_workers):
-            begin = self.start + j * step + self.rank * size
-            yield begin, begin + size
+            yield Slice(self.start + j * step, step, self.rank * size, size)
         tail = max(total - self.start, 0) % step
         if tail and not self.drop_last and full % num_workers == worker and self._tail_size(tail):
-            begin = self.start + full * step + self.rank * tail // self.world_size
-            yield begin, begin + self._tail_size(tail)
+            first = self.rank * tail // self.world_size
+            yield Slice(self.start + full * step, tail, first, self._tail_size(tail))

@@ -16,8 +16,10 @@ from stoker import _core, environment
 from stoker.config import usable_cpus
 from stoker.exceptions import ClosedError, InvalidArgumentError
 from stoker.streaming._assignment import Cursor
+from stoker.streaming._epochs import EpochDataset, OnError, SharedCell
 from stoker.streaming._loader_stats import LoaderStats
 from stoker.streaming._native_batch import DEPTH, BatchPlan, NativeBatches, NotNativeError
+from stoker.streaming._order import ShuffleMode
 from stoker.streaming._progress import Progress
 from stoker.streaming._skipping import (
     Skipped,
@@ -26,7 +28,7 @@ from stoker.streaming._skipping import (
     without_skipped,
 )
 from stoker.streaming._transformed import transformed
-from stoker.streaming.dataset import OnError, StreamingDataset
+from stoker.streaming.dataset import StreamingDataset
 
 Backend = Literal["auto", "native", "torch"]
 
@@ -57,7 +59,7 @@ class StreamingDataLoader(DataLoader[Any]):
     `stoker.vision`. "torch": worker processes, for everything else. `explain` says which one runs and why.
 
     Args:
-        dataset: a StreamingDataset.
+        dataset: a StreamingDataset, CombinedStreamingDataset or ParallelStreamingDataset.
         batch_size: samples per batch on this rank; None = samples one by one.
         num_workers: native: threads (None = the CPU cores this process may use, divided by the ranks of this machine; 0
             = decode in the caller's thread). torch: processes (None = 0 = read in this process).
@@ -74,15 +76,15 @@ class StreamingDataLoader(DataLoader[Any]):
         InvalidArgumentError: an argument that can never work.
     """
 
-    dataset: StreamingDataset
+    dataset: EpochDataset
 
     def __init__(
         self,
-        dataset: StreamingDataset,
+        dataset: EpochDataset,
         *,
         batch_size: int | None = 1,
         num_workers: int | None = None,
-        shuffle: bool | None = None,
+        shuffle: ShuffleMode | None = None,
         drop_last: bool | None = None,
         collate_fn: Callable[[list[Any]], Any] | None = None,
         backend: Backend = "auto",
@@ -91,8 +93,11 @@ class StreamingDataLoader(DataLoader[Any]):
         **kwargs: Any,
     ) -> None:
         """Check the arguments; nothing is read and no worker starts."""
-        if not isinstance(dataset, StreamingDataset):
-            msg = f"StreamingDataLoader takes a StreamingDataset, found {type(dataset).__name__}. Use torch's DataLoader for others."
+        if not isinstance(dataset, EpochDataset):
+            msg = (
+                "StreamingDataLoader takes a StreamingDataset, CombinedStreamingDataset or ParallelStreamingDataset, found "
+                f"{type(dataset).__name__}. Use torch's DataLoader for others."
+            )
             raise RuntimeError(msg)  # noqa: TRY004 - the class the field expects here
         _check_choice("backend", backend, ("auto", "native", "torch"))
         _check_choice("on_error", on_error, ("raise", "skip"))
@@ -126,9 +131,7 @@ class StreamingDataLoader(DataLoader[Any]):
         self._decided: str | None = None  # the sentence of `explain`
         self._stats = LoaderStats("torch")
         self._running: NativeBatches | None = None
-        self._cell: torch.Tensor | None = (
-            None  # (epoch, start, shuffle, drop_last) for persistent workers
-        )
+        self._cell: SharedCell | None = None  # for persistent workers
         self._handed: _Handed | None = None  # by the running or last iteration
         # What `state_dict` tells: the (epoch, position) that was set, or what was handed out since. One assignment
         # changes it, so Ctrl-C finds it whole.
@@ -147,7 +150,8 @@ class StreamingDataLoader(DataLoader[Any]):
 
     def __len__(self) -> int:
         """Return the batches of a whole epoch on this rank."""
-        return self._cursor(0, 0).num_batches(self.dataset.num_samples)
+        epoch = self._at[0] if isinstance(self._at, tuple) else max(self.current_epoch, 1)
+        return self._cursor(epoch, 0).num_batches(self.dataset.epoch_samples(epoch))
 
     def _cursor(self, epoch: int, start: int) -> Cursor:
         world = environment.detect()
@@ -169,7 +173,7 @@ class StreamingDataLoader(DataLoader[Any]):
         reason = "backend='torch' was asked for" if self._backend == "torch" else self._not_native
         if reason is None:
             try:
-                self._plan = self.dataset.plan_batches(self._batch_samples)
+                self._plan = _native_plan(self.dataset, self._batch_samples)
             except NotNativeError as error:
                 reason = str(error)
         if self._plan is not None:
@@ -201,7 +205,7 @@ class StreamingDataLoader(DataLoader[Any]):
         self._adopt_state_of_dataset()
         at = self._at
         epoch, start = at if isinstance(at, tuple) else (self.current_epoch + 1, 0)
-        cursor, total = self._cursor(epoch, start), self.dataset.num_samples
+        cursor, total = self._cursor(epoch, start), self.dataset.epoch_samples(epoch)
         if cursor.start == 0 and total and cursor.num_batches(total) == 0:
             _raise_too_few(cursor, total)
         if total:
@@ -221,18 +225,20 @@ class StreamingDataLoader(DataLoader[Any]):
             self._at = loaded
 
     def _start(self, cursor: Cursor) -> Iterator[Any]:
-        if self._plan is not None:
-            return self._start_native(cursor, self._plan)
+        if self._plan is not None and isinstance(self.dataset, StreamingDataset):
+            return self._start_native(cursor, self._plan, self.dataset)
         self._running, self._stats = None, LoaderStats("torch")
         batches = self._start_torch(cursor)
         return without_skipped(batches, self._stats) if self._on_error == "skip" else batches
 
-    def _start_native(self, cursor: Cursor, plan: BatchPlan) -> Iterator[Any]:
+    def _start_native(
+        self, cursor: Cursor, plan: BatchPlan, dataset: StreamingDataset
+    ) -> Iterator[Any]:
         threads = self._threads()
         pin_memory = bool(self.pin_memory) and torch.cuda.is_available()
 
         def engine(start: int) -> Any:
-            return self.dataset.batch_engine(
+            return dataset.batch_engine(
                 plan,
                 cursor,
                 start,
@@ -250,19 +256,15 @@ class StreamingDataLoader(DataLoader[Any]):
     def _start_torch(self, cursor: Cursor) -> Iterator[Any]:
         """Let torch start (or restart) its iteration with this cursor in the dataset and its workers."""
         dataset = self.dataset
-        if self.persistent_workers:
-            if self._cell is None:
-                self._cell = torch.zeros(4, dtype=torch.int64)
-                self._cell.share_memory_()  # type: ignore[no-untyped-call]
-            self._cell.copy_(
-                torch.tensor([cursor.epoch, cursor.start, dataset.shuffle, cursor.drop_last])
-            )
+        if self.persistent_workers and self._cell is None:
+            self._cell = SharedCell()
         with dataset.lent_to_loader(cursor, self._cell, self._on_error):
             dataset.open()
             return super().__iter__()
 
     def _counted(self, cursor: Cursor, batches: Iterator[Any], handed: _Handed) -> Iterator[Any]:
-        end = cursor.end(self.dataset.num_samples)
+        total = self.dataset.epoch_samples(cursor.epoch)
+        end = cursor.end(total)
         position, stats = cursor.start, self._stats
         while True:
             asked = time.perf_counter()
@@ -281,7 +283,7 @@ class StreamingDataLoader(DataLoader[Any]):
             # Ctrl-C may strike at any call, so there is none between the two: what is counted is handed out.
             handed.position = position
             yield batch
-        handed.position = self.dataset.num_samples  # samples drop_last left out are not owed
+        handed.position = total  # samples drop_last left out are not owed
 
     def stats(self) -> dict[str, Any]:
         """Return where the time of the running or last iteration went.
@@ -341,7 +343,7 @@ class StreamingDataLoader(DataLoader[Any]):
         """
         epoch, position = self.dataset.check_state(state)
         # Of the epoch, not of this rank: all ranks must agree which epoch they are in.
-        if position >= self._cursor(epoch, position).end(self.dataset.num_samples):
+        if position >= self._cursor(epoch, position).end(self.dataset.epoch_samples(epoch)):
             epoch, position = epoch + 1, 0
         self._at = (epoch, position)
 
@@ -352,11 +354,18 @@ def _check_choice(name: str, value: object, known: tuple[str, ...]) -> None:
         raise InvalidArgumentError(msg)
 
 
-def _countable(batch_size: int | None, dataset: StreamingDataset) -> int | None:
+def _native_plan(dataset: EpochDataset, batch_size: int) -> BatchPlan:
+    if isinstance(dataset, StreamingDataset):
+        return dataset.plan_batches(batch_size)
+    msg = f"the dataset is a {type(dataset).__name__}"
+    raise NotNativeError(msg)
+
+
+def _countable(batch_size: int | None, dataset: EpochDataset) -> int | None:
     """Return a batch size that gives torch the same batches: it counts to it before it looks for samples."""
     if batch_size is None or batch_size <= _core.MAX_BATCH_ROWS:
         return batch_size
-    return min(batch_size, max(dataset.num_samples, _core.MAX_BATCH_ROWS))
+    return min(batch_size, max(dataset.epoch_samples(1), _core.MAX_BATCH_ROWS))
 
 
 def _raise_too_few(cursor: Cursor, total: int) -> NoReturn:

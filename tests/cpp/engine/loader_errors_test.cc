@@ -79,6 +79,37 @@ TEST(LoaderErrorsTest, RaisedWithItsBatchAfterAllBefore) {
   }
 }
 
+// A rank's rows do not follow each other: each has a position of its own.
+TEST(LoaderErrorsTest, NamesThePositionOfTheRow) {
+  const LoaderDataset set = damaged_dataset({14});
+  for (const PlanOptions& plan : test::all_orders()) {
+    int raised = 0;
+    for (std::uint32_t rank = 0; rank < 3; ++rank) {
+      LoaderInput input = set.input(4, plan);
+      input.slices.world_size = 3;
+      input.slices.rank = rank;
+      std::string expected;
+      for (const auto& batch : test::positions_of(input)) {
+        for (const std::uint64_t p : batch) {
+          const bool bad = set.expected(input, p, 1).front() == set.row(14, p);
+          if (bad) expected = "position " + std::to_string(p) + " of epoch 1 (item 6,";
+        }
+      }
+      if (expected.empty()) continue;
+      ++raised;
+      Loader loader(input, {.threads = 2});
+      const Error error = error_of([&] {
+        Batch batch;
+        while (loader.next(kLong, &batch) == Loader::Next::kBatch) {
+        }
+        return 0;
+      });
+      expect_contains(error, {expected});
+    }
+    EXPECT_EQ(raised, 1);
+  }
+}
+
 TEST(LoaderErrorsTest, TheFirstOfTheBatchByRow) {
   for (int round = 0; round < 20; ++round) {
     const LoaderDataset set = damaged_dataset({11, 5, 23, 9});
@@ -93,8 +124,8 @@ TEST(LoaderErrorsTest, TheFirstOfTheBatchByRow) {
 TEST(LoaderErrorsTest, SkippedRowsAreLeftOutInOrder) {
   const LoaderDataset set = damaged_dataset({0, 1, 6, 11, 23});
   for (const std::size_t threads : kThreads) {
-    for (const bool shuffle : {false, true}) {
-      const LoaderInput input = set.input(6, {.shuffle = shuffle});
+    for (const PlanOptions& plan : test::all_orders()) {
+      const LoaderInput input = set.input(6, plan);
       Loader loader(input, {.threads = threads, .skip_corrupt = true});
       std::vector<Buffer> found;
       std::uint64_t skipped = 0;

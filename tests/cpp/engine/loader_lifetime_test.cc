@@ -56,7 +56,7 @@ TEST(LoaderLifetimeTest, WithoutThreadsAClosedLoaderNeedsNoOffer) {
 // memory or for the consumer.
 TEST(LoaderLifetimeTest, GoneInTheMiddleManyTimes) {
   const LoaderDataset set = test::mixed_dataset(6, 15, false);
-  const LoaderInput input = set.input(3, {.shuffle = true, .window = 2});
+  const LoaderInput input = set.input(3, test::windows(2));
   for (std::size_t round = 0; round < 150; ++round) {
     const bool offered = round % 3 == 0;
     Loader loader(input,
@@ -74,7 +74,7 @@ TEST(LoaderLifetimeTest, GoneWithAnErrorInTheMiddle) {
   const LoaderDataset set = test::fixed_dataset(6, 15);
   set.data->damage(3, 200);
   for (std::size_t round = 0; round < 60; ++round) {
-    Loader loader(set.input(4, {.shuffle = true, .window = 2}),
+    Loader loader(set.input(4, test::windows(2)),
                   {.threads = 1 + round % 5, .depth = 1 + round % 4});
     Batch batch;
     try {
@@ -89,7 +89,7 @@ TEST(LoaderLifetimeTest, GoneWithAnErrorInTheMiddle) {
 
 TEST(LoaderLifetimeTest, BatchesOutliveTheirLoader) {
   const LoaderDataset set = test::mixed_dataset(3, 6, true);
-  const LoaderInput input = set.input(5, {.shuffle = true});
+  const LoaderInput input = set.input(5, test::windows());
   std::vector<Batch> held;
   {
     Loader loader(input, {.threads = 2});
@@ -103,7 +103,7 @@ TEST(LoaderLifetimeTest, BatchesOutliveTheirLoader) {
 
 TEST(LoaderLifetimeTest, AHeldBatchIsNeverOverwritten) {
   const LoaderDataset set = test::mixed_dataset(10, 20, false);
-  const LoaderInput input = set.input(4, {.shuffle = true, .window = 3});
+  const LoaderInput input = set.input(4, test::windows(3));
   for (const std::size_t threads : {0U, 3U}) {
     Loader loader(input, {.threads = threads, .depth = 2});
     std::vector<Batch> held;

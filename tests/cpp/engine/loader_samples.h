@@ -2,11 +2,14 @@
 // Small datasets with every kind of column, and what their batches should hold.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/coding.h"
@@ -123,7 +126,7 @@ class LoaderDataset {
     laid_out.lay_out();
     LoaderInput input;
     input.opener = std::make_shared<const ChunkOpener>(data->table(), verify);
-    input.intervals = std::make_shared<const IntervalSet>(intervals);
+    input.intervals = std::make_shared<const IntervalSet>(intervals, sizes);
     input.plan = plan;
     input.slices = {.total = size(), .batch_size = batch_size};
     input.chunk_sizes = sizes;
@@ -131,15 +134,22 @@ class LoaderDataset {
     input.spec = std::make_shared<const BatchSpec>(laid_out);
     return input;
   }
-  /// The rows of a range of positions, from the plan and `row`.
+  /// The rows of these positions, from the plan and `row`.
+  [[nodiscard]] std::vector<Buffer> expected_at(const LoaderInput& from,
+                                                const std::vector<std::uint64_t>& positions) const {
+    EpochPlan plan(from.intervals, from.plan);
+    std::vector<std::uint64_t> items(plan.size());
+    plan.fill(0, items);
+    std::vector<Buffer> rows;
+    for (const std::uint64_t p : positions) rows.push_back(row(items.at(p), p));
+    return rows;
+  }
+  /// The rows of a range of positions: those of a batch when there is one rank.
   [[nodiscard]] std::vector<Buffer> expected(const LoaderInput& from, std::uint64_t begin,
                                              std::uint64_t count) const {
-    EpochPlan plan(from.intervals, from.plan);
-    std::vector<std::uint64_t> items(count);
-    plan.fill(begin, items);
-    std::vector<Buffer> rows;
-    for (std::uint64_t i = 0; i < count; ++i) rows.push_back(row(items[i], begin + i));
-    return rows;
+    std::vector<std::uint64_t> positions(count);
+    std::iota(positions.begin(), positions.end(), begin);
+    return expected_at(from, positions);
   }
 
   std::unique_ptr<SampleDataset> data;
@@ -148,6 +158,44 @@ class LoaderDataset {
   BatchSpec spec;
   RowOf row;
 };
+
+/// The positions of each batch of a rank, from the words of BatchSlices and Streams::rows: those of
+/// the global batch sorted by stream, then cut, the rank's share ascending.
+inline std::vector<std::vector<std::uint64_t>> positions_of(const LoaderInput& input) {
+  const BatchSlices& s = input.slices;
+  const std::uint64_t streams =
+      input.plan.shuffle != Shuffle::kWindows
+          ? 1
+          : std::clamp<std::uint64_t>(input.intervals->size(), 1, input.plan.streams);
+  std::vector<std::vector<std::uint64_t>> batches;
+  for (std::uint64_t begin = s.start; begin < s.total; begin += s.global_batch()) {
+    const std::uint64_t size = std::min(s.global_batch(), s.total - begin);
+    if (size < s.global_batch() && s.drop_last) break;
+    std::vector<std::uint64_t> batch;
+    for (std::uint64_t p = begin; p < begin + size; ++p) batch.push_back(p);
+    std::ranges::stable_sort(batch, {}, [&](std::uint64_t p) { return p % streams; });
+    std::vector<std::uint64_t> mine(
+        batch.begin() + static_cast<std::ptrdiff_t>(s.rank * size / s.world_size),
+        batch.begin() + static_cast<std::ptrdiff_t>((s.rank + 1) * size / s.world_size));
+    std::ranges::sort(mine);
+    if (!mine.empty()) batches.push_back(std::move(mine));
+  }
+  return batches;
+}
+
+/// Orders of every kind.
+inline std::vector<PlanOptions> all_orders() {
+  std::vector<PlanOptions> orders{{}, {.shuffle = Shuffle::kFull}};
+  for (const auto& [window, streams] : {std::pair(1U, 1U), {3U, 1U}, {2U, 3U}, {100U, 8U}}) {
+    orders.push_back({.shuffle = Shuffle::kWindows, .window = window, .streams = streams});
+  }
+  return orders;
+}
+
+/// Windows of so many chunks in each of three streams.
+inline PlanOptions windows(std::uint32_t window = 4) {
+  return {.shuffle = Shuffle::kWindows, .window = window, .streams = 3};
+}
 
 /// The rows of a batch in the form of RowOf.
 inline std::vector<Buffer> rows_of(const Batch& batch, const BatchSpec& spec) {

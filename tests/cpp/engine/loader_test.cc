@@ -18,7 +18,9 @@ using test::Buffer;
 using test::error_of;
 using test::kLong;
 using test::LoaderDataset;
+using test::positions_of;
 using test::rows_of;
+using test::windows;
 
 struct Result {
   std::vector<Buffer> rows;
@@ -60,12 +62,11 @@ Result run(const LoaderInput& input, const LoaderOptions& options) {
 
 /// The rows one rank should get, batch after batch.
 std::vector<Buffer> expected_of(const LoaderDataset& set, const LoaderInput& input) {
-  std::vector<Buffer> rows;
-  for (std::uint64_t j = 0; j < input.slices.count(); ++j) {
-    const BatchSlices::Slice slice = input.slices.slice(j);
-    for (Buffer& row : set.expected(input, slice.begin, slice.rows)) rows.push_back(std::move(row));
+  std::vector<std::uint64_t> all;
+  for (const std::vector<std::uint64_t>& batch : positions_of(input)) {
+    all.insert(all.end(), batch.begin(), batch.end());
   }
-  return rows;
+  return set.expected_at(input, all);
 }
 
 const std::vector<LoaderOptions> kOptions{
@@ -88,21 +89,19 @@ void check(const LoaderDataset& set, const LoaderInput& input) {
       ASSERT_EQ(result.rows[i], expected[i])
           << "row " << i << ", " << options.threads << " threads";
     }
-    ASSERT_EQ(result.positions.size(), input.slices.count());
-    for (std::uint64_t j = 0; j < input.slices.count(); ++j) {
-      ASSERT_EQ(result.positions[j], input.slices.slice(j).begin);
-      ASSERT_EQ(result.counts[j], input.slices.slice(j).rows);
+    const auto batches = positions_of(input);
+    ASSERT_EQ(result.positions.size(), batches.size());
+    for (std::size_t j = 0; j < batches.size(); ++j) {
+      ASSERT_EQ(result.positions[j], batches[j].front());
+      ASSERT_EQ(result.counts[j], batches[j].size());
     }
   }
 }
 
-/// In order and shuffled, batches of one, some, and more than all rows.
+/// In every kind of order, batches of one, some, and more than all rows.
 void check_all(const LoaderDataset& set, const std::vector<std::uint32_t>& batch_sizes) {
   for (const std::uint32_t batch_size : batch_sizes) {
-    check(set, set.input(batch_size));
-    for (const std::uint32_t window : {1U, 3U, 100U}) {
-      check(set, set.input(batch_size, {.shuffle = true, .window = window}));
-    }
+    for (const PlanOptions& plan : test::all_orders()) check(set, set.input(batch_size, plan));
   }
 }
 
@@ -118,8 +117,7 @@ TEST(LoaderTest, TextAndBytes) { check_all(test::mixed_dataset(5, 8, false), {1,
 
 TEST(LoaderTest, Images) {
   const LoaderDataset set = test::mixed_dataset(4, 6, true);
-  check(set, set.input(5));
-  check(set, set.input(7, {.shuffle = true, .window = 2}));
+  for (const PlanOptions& plan : test::all_orders()) check(set, set.input(5, plan));
 }
 
 TEST(LoaderTest, Tokens) {
@@ -132,7 +130,7 @@ TEST(LoaderTest, Tokens) {
 TEST(LoaderTest, LargeRowsAreStreamed) {
   for (const bool to_int64 : {false, true}) {
     const LoaderDataset tokens = test::token_dataset(3, 40, 8192, to_int64);
-    const LoaderInput input = tokens.input(to_int64 ? 80 : 110, {.shuffle = true});
+    const LoaderInput input = tokens.input(to_int64 ? 80 : 110, windows());
     const Result result = run(input, {.threads = 3});
     EXPECT_EQ(result.rows, expected_of(tokens, input));
   }
@@ -156,68 +154,149 @@ TEST(LoaderTest, LargeRowsAreStreamed) {
   }
 }
 
-TEST(LoaderTest, SeveralRanks) {
-  const LoaderDataset set = test::fixed_dataset(5, 17);
-  for (const bool drop_last : {false, true}) {
-    for (const std::uint32_t world : {2U, 3U, 7U}) {
+/// Every rank of worlds of several sizes, at the start and in the middle of an epoch.
+void check_ranks(const LoaderDataset& set, const std::vector<std::uint32_t>& worlds) {
+  for (const PlanOptions& plan : test::all_orders()) {
+    for (const std::uint32_t world : worlds) {
       for (std::uint32_t rank = 0; rank < world; ++rank) {
-        LoaderInput input = set.input(4, {.shuffle = true, .window = 2});
+        LoaderInput input = set.input(4, plan);
         input.slices.world_size = world;
         input.slices.rank = rank;
-        input.slices.drop_last = drop_last;
-        const Result result = run(input, {.threads = 2});
-        ASSERT_EQ(result.rows, expected_of(set, input));
+        input.slices.start = world % 2 == 0 ? 5 : 0;
+        for (const bool drop_last : {false, true}) {
+          input.slices.drop_last = drop_last;
+          const std::vector<Buffer> expected = expected_of(set, input);
+          for (const std::size_t threads : {0U, 1U, 3U}) {
+            ASSERT_EQ(run(input, {.threads = threads}).rows, expected)
+                << "rank " << rank << " of " << world;
+          }
+        }
       }
     }
+  }
+}
+
+TEST(LoaderTest, SeveralRanks) { check_ranks(test::fixed_dataset(5, 17), {2, 3, 7}); }
+
+// The rows of a rank do not follow each other in the epoch, and dice depend on their positions.
+TEST(LoaderTest, ImagesOfSeveralRanks) { check_ranks(test::mixed_dataset(5, 7, true), {2, 3}); }
+
+void sort_rows(std::vector<Buffer>& rows) {
+  std::ranges::sort(rows, [](const Buffer& a, const Buffer& b) {
+    return std::ranges::lexicographical_compare(a, b);
+  });
+}
+
+// An image is the same whichever rank delivers it.
+TEST(LoaderTest, AllWorldsGiveTheSameRows) {
+  const LoaderDataset set = test::mixed_dataset(6, 8, true);
+  for (const PlanOptions& plan : test::all_orders()) {
+    std::vector<Buffer> whole = run(set.input(4, plan), {.threads = 2}).rows;
+    sort_rows(whole);
+    for (const std::uint32_t world : {2U, 3U, 5U}) {
+      std::vector<Buffer> rows;
+      for (std::uint32_t rank = 0; rank < world; ++rank) {
+        LoaderInput input = set.input(4, plan);
+        input.slices.world_size = world;
+        input.slices.rank = rank;
+        for (Buffer& row : run(input, {.threads = 2}).rows) rows.push_back(std::move(row));
+      }
+      sort_rows(rows);
+      EXPECT_EQ(rows, whole);
+    }
+  }
+}
+
+/// The chunks that were opened, by what the opener still checks. Damages all of them.
+std::vector<std::size_t> opened_chunks(const LoaderDataset& set, const LoaderInput& input) {
+  std::vector<std::size_t> opened;
+  for (std::size_t c = 0; c < set.sizes.size(); ++c) {
+    set.data->damage(c, 100);
+    try {
+      static_cast<void>(input.opener->open(c, Purpose::kWholeChunk));
+      opened.push_back(c);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kCorrupt);
+    }
+  }
+  return opened;
+}
+
+// So that a node neither reads nor holds the chunks of others.
+TEST(LoaderTest, ARankOpensTheChunksOfItsStreamsOnly) {
+  for (const std::size_t threads : {0U, 3U}) {
+    std::vector<std::size_t> all;
+    for (std::uint32_t rank = 0; rank < 2; ++rank) {
+      const LoaderDataset set = test::fixed_dataset(24, 10);
+      LoaderInput input = set.input(6, {.shuffle = Shuffle::kWindows, .window = 2, .streams = 4});
+      input.slices.world_size = 2;
+      input.slices.rank = rank;
+      EXPECT_EQ(run(input, {.threads = threads}).rows.size(), 120U);
+      const std::vector<std::size_t> opened = opened_chunks(set, input);
+      EXPECT_EQ(opened.size(), 12U);
+      all.insert(all.end(), opened.begin(), opened.end());
+    }
+    std::ranges::sort(all);
+    EXPECT_EQ(std::ranges::unique(all).size(), 0U);
   }
 }
 
 // Images too: their dice depend on the position, not on the batch.
 TEST(LoaderTest, AStartInTheMiddleGivesTheRest) {
   const LoaderDataset set = test::mixed_dataset(4, 6, true);
-  const LoaderInput whole = set.input(5, {.shuffle = true, .window = 2});
-  const std::vector<Buffer> all = run(whole, {.threads = 2}).rows;
-  ASSERT_EQ(all.size(), 24U);
-  for (const std::uint64_t start : {0U, 1U, 7U, 12U, 23U, 24U}) {
-    for (const std::size_t threads : {0U, 2U}) {
-      LoaderInput input = whole;
-      input.slices.start = start;
-      const Result rest = run(input, {.threads = threads});
-      EXPECT_EQ(rest.rows, std::vector<Buffer>(all.begin() + static_cast<int>(start), all.end()));
+  for (const PlanOptions& plan : test::all_orders()) {
+    const LoaderInput whole = set.input(5, plan);
+    const std::vector<Buffer> all = run(whole, {.threads = 2}).rows;
+    ASSERT_EQ(all.size(), 24U);
+    for (const std::uint64_t start : {0U, 1U, 7U, 12U, 23U, 24U}) {
+      for (const std::size_t threads : {0U, 2U}) {
+        LoaderInput input = whole;
+        input.slices.start = start;
+        const Result rest = run(input, {.threads = threads});
+        EXPECT_EQ(rest.rows, std::vector<Buffer>(all.begin() + static_cast<int>(start), all.end()));
+      }
     }
   }
 }
 
 TEST(LoaderTest, IntervalsOfPartsOfChunks) {
   const LoaderDataset set = test::fixed_dataset(4, 10);
-  LoaderInput input = set.input(6, {.shuffle = true, .window = 2});
-  input.intervals = std::make_shared<const IntervalSet>(
-      std::vector<Interval>{{3, 10}, {0, 3}, {12, 13}, {35, 40}, {30, 36}});
-  input.slices.total = input.intervals->size();
-  check(set, input);
+  for (const PlanOptions& plan : test::all_orders()) {
+    LoaderInput input = set.input(6, plan);
+    for (const bool grouped : {false, true}) {
+      input.intervals = std::make_shared<const IntervalSet>(
+          std::vector<Interval>{
+              {3, 10}, {0, 3}, {12, 13}, {15, 16}, {19, 20}, {35, 40}, {30, 36}, {30, 36}},
+          grouped ? set.sizes : std::vector<std::uint64_t>{});
+      input.slices.total = input.intervals->size();
+      check(set, input);
+    }
+  }
 }
 
 TEST(LoaderTest, NothingToRead) {
   const LoaderDataset set = test::fixed_dataset(2, 3);
-  LoaderInput input = set.input(4);
-  input.slices.start = 6;
-  check(set, input);
-  input.intervals = std::make_shared<const IntervalSet>();
-  input.slices = {.total = 0, .batch_size = 4};
-  check(set, input);
+  for (const PlanOptions& plan : test::all_orders()) {
+    LoaderInput input = set.input(4, plan);
+    input.slices.start = 6;
+    check(set, input);
+    input.intervals = std::make_shared<const IntervalSet>();
+    input.slices = {.total = 0, .batch_size = 4};
+    check(set, input);
+  }
 }
 
 TEST(LoaderTest, OtherEpochsAndSeedsOtherOrdersAndDice) {
   const LoaderDataset set = test::mixed_dataset(2, 6, true);
-  const auto rows = [&](std::uint64_t seed, std::uint64_t epoch, bool shuffle) {
-    return run(set.input(4, {.shuffle = shuffle, .seed = seed, .epoch = epoch}), {.threads = 2})
-        .rows;
-  };
-  for (const bool shuffle : {false, true}) {
-    const auto base = rows(42, 1, shuffle);
-    EXPECT_EQ(rows(42, 1, shuffle), base);
-    EXPECT_NE(rows(42, 2, shuffle), base);
-    EXPECT_NE(rows(43, 1, shuffle), base);
+  for (const Shuffle shuffle : {Shuffle::kNone, Shuffle::kWindows, Shuffle::kFull}) {
+    const auto rows = [&](std::uint64_t seed, std::uint64_t epoch) {
+      return run(set.input(4, {.shuffle = shuffle, .seed = seed, .epoch = epoch}), {.threads = 2})
+          .rows;
+    };
+    const auto base = rows(42, 1);
+    EXPECT_EQ(rows(42, 1), base);
+    EXPECT_NE(rows(42, 2), base);
+    EXPECT_NE(rows(43, 1), base);
   }
 }
 
@@ -291,6 +370,7 @@ TEST(LoaderTest, PartsThatDoNotFitAreRefused) {
       [](LoaderInput& in) { in.slices.world_size = 0; },
       [](LoaderInput& in) { in.slices.rank = 1; },
       [](LoaderInput& in) { in.plan.window = 0; },
+      [](LoaderInput& in) { in.plan.streams = 0; },
       [](LoaderInput& in) { in.chunk_sizes.pop_back(); },
       [](LoaderInput& in) {
         in.chunk_sizes = {8, 7, 9};

@@ -26,7 +26,10 @@ struct Planned {
     auto chunk = std::make_shared<OpenChunk>();
     chunk->view = input.opener->open(0, Purpose::kWholeChunk);
     data.chunks.push_back(chunk);
-    for (std::uint32_t i = 0; i < rows; ++i) data.rows.push_back({0, i});
+    for (std::uint32_t i = 0; i < rows; ++i) {
+      data.rows.push_back({0, i});
+      data.positions.push_back(1000 + 3 * i);
+    }
     data.objects.assign(objects, std::vector<ByteSpan>(rows));
     data.slab.memory = memory.span();
     std::ranges::fill(data.slab.memory, kUntouched);
@@ -98,7 +101,6 @@ TEST(RowWriterTest, OneBadRowDoesNotStopTheOthers) {
   planned.data.rows[2] = {1, 0};
   planned.data.rows[7] = {0, 10};  // no such item
   planned.data.rows[5] = {1, 3};
-  planned.data.position = 1000;
   RowWriter writer = planned.writer();
   ThreadCounters counters;
   writer.write(planned.data, 5, 5, counters);
@@ -113,9 +115,30 @@ TEST(RowWriterTest, OneBadRowDoesNotStopTheOthers) {
   };
   EXPECT_EQ(error(0).message(), "gone");  // as the opener said it
   EXPECT_EQ(error(2).code(), ErrorCode::kOutOfRange);
+  EXPECT_EQ(error(2).message().find("sample at position 1021 of epoch 1 (item 10"), 0U);
   EXPECT_EQ(planned.row(0, 9), test::pattern(8, 9, 0));
   EXPECT_EQ(planned.row(0, 0), test::pattern(8, 0, 0));
   EXPECT_TRUE(planned.data.take_errors().empty());  // taken
+}
+
+// Rows of a batch need not follow each other in the epoch.
+TEST(RowWriterTest, DiceOfImagesComeFromThePositionsOfTheRows) {
+  const LoaderDataset set = test::mixed_dataset(1, 6, true);
+  Planned planned(set, 6, 2);
+  planned.data.rows = {{0, 4}, {0, 1}, {0, 4}, {0, 4}, {0, 0}, {0, 5}};
+  planned.data.positions = {7, 8, 900, 901, 7, std::uint64_t{1} << 40};
+  RowWriter writer = planned.writer();
+  ThreadCounters counters;
+  writer.write(planned.data, 2, 4, counters);
+  writer.write(planned.data, 0, 2, counters);
+  ASSERT_TRUE(planned.data.take_errors().empty());
+  for (std::uint32_t r = 0; r < 6; ++r) {
+    const Buffer whole = set.row(planned.data.rows[r].item, planned.data.positions[r]);
+    const Buffer pixels = planned.row(3, r);
+    ASSERT_EQ(pixels, Buffer(whole.end() - static_cast<int>(pixels.size()), whole.end())) << r;
+  }
+  EXPECT_NE(planned.row(3, 0), planned.row(3, 2));  // one item, two positions
+  EXPECT_NE(planned.row(3, 2), planned.row(3, 3));
 }
 
 // An item whose sizes are as always but whose header differs takes the other path, to the error.

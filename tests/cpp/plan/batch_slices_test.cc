@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every position of an epoch in exactly one batch of one rank.
+// Every row of an epoch in exactly one batch of one rank. Row i of a global batch stands for
+// position begin + i here; which position it is with several streams is the matter of
+// streams_test.cc.
 #include "plan/batch_slices.h"
 
 #include <gtest/gtest.h>
 
-#include <ostream>
+#include <algorithm>
 #include <random>
 #include <vector>
 
+#include "plan/plan_samples.h"
+
 namespace stoker {
-
-void PrintTo(const BatchSlices& s, std::ostream* out) {
-  *out << "total " << s.total << ", start " << s.start << ", batch " << s.batch_size << ", rank "
-       << s.rank << " of " << s.world_size << (s.drop_last ? ", drop_last" : "");
-}
-
 namespace {
 
 using Positions = std::vector<std::uint64_t>;
@@ -44,7 +42,10 @@ Batches batches_of(const BatchSlices& s) {
   Batches batches(s.count());
   for (std::uint64_t j = 0; j < batches.size(); ++j) {
     const BatchSlices::Slice slice = s.slice(j);
-    for (std::uint32_t i = 0; i < slice.rows; ++i) batches[j].push_back(slice.begin + i);
+    EXPECT_LE(slice.first + slice.rows, slice.size);
+    for (std::uint32_t i = 0; i < slice.rows; ++i) {
+      batches[j].push_back(slice.begin + slice.first + i);
+    }
   }
   return batches;
 }
@@ -86,6 +87,27 @@ TEST(BatchSlicesTest, EachPositionOnceAtRandom) {
     const std::uint64_t total = random() % 3000;
     check_world({total, random() % (total + 1), static_cast<std::uint32_t>(1 + random() % 70), 0,
                  static_cast<std::uint32_t>(1 + random() % 20), random() % 2 == 0});
+  }
+}
+
+// What Streams needs to know: the same global batch in every rank.
+TEST(BatchSlicesTest, AllRanksSeeTheSameGlobalBatches) {
+  std::mt19937_64 random(13);
+  for (int round = 0; round < 200; ++round) {
+    const std::uint64_t total = random() % 500;
+    BatchSlices s{total,
+                  random() % (total + 1),
+                  static_cast<std::uint32_t>(1 + random() % 9),
+                  0,
+                  static_cast<std::uint32_t>(1 + random() % 9),
+                  random() % 2 == 0};
+    for (s.rank = 0; s.rank < s.world_size; ++s.rank) {
+      for (std::uint64_t j = 0; j < s.count(); ++j) {
+        const BatchSlices::Slice slice = s.slice(j);
+        ASSERT_EQ(slice.begin, s.start + j * s.global_batch()) << testing::PrintToString(s);
+        ASSERT_EQ(slice.size, std::min(s.global_batch(), total - slice.begin));
+      }
+    }
   }
 }
 
@@ -145,8 +167,11 @@ TEST(BatchSlicesTest, LargeNumbers) {
   constexpr std::uint64_t kTotal = (std::uint64_t{1} << 62) + 12345;
   const BatchSlices s{kTotal, 5, 8'000'000, 1023, 1024, false};
   const BatchSlices::Slice last = s.slice(s.count() - 1);
-  EXPECT_EQ(last.begin + last.rows, kTotal);
-  EXPECT_EQ(s.slice(0).begin, 5 + std::uint64_t{1023} * 8'000'000);
+  EXPECT_EQ(last.begin + last.size, kTotal);
+  EXPECT_EQ(last.first + last.rows, last.size);
+  EXPECT_EQ(s.slice(0).begin, 5U);
+  EXPECT_EQ(s.slice(0).first, std::uint64_t{1023} * 8'000'000);
+  EXPECT_EQ(s.slice(0).size, std::uint64_t{1024} * 8'000'000);
 }
 
 }  // namespace

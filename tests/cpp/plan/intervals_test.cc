@@ -9,11 +9,13 @@
 #include <vector>
 
 #include "error_of.h"
+#include "plan/plan_samples.h"
 
 namespace stoker {
 namespace {
 
 using test::error_of;
+using test::PlannedSet;
 
 constexpr std::uint64_t kMax = ~std::uint64_t{0};
 constexpr std::uint64_t kMaxPositions = kMax >> 1;
@@ -24,7 +26,10 @@ TEST(IntervalSetTest, OfNothing) {
     EXPECT_EQ(set.size(), 0U);
     EXPECT_TRUE(set.intervals().empty());
     EXPECT_EQ(set.start_of(0), 0U);
+    EXPECT_EQ(set.groups(), 0U);
+    EXPECT_EQ(set.group_start(0), 0U);
     EXPECT_EQ(error_of([&] { return set.item_at(0); }).code(), ErrorCode::kOutOfRange);
+    EXPECT_EQ(error_of([&] { return set.interval_at(0); }).code(), ErrorCode::kOutOfRange);
   }
 }
 
@@ -64,6 +69,7 @@ TEST(IntervalSetTest, OutOfRange) {
   for (const std::uint64_t past : {std::uint64_t{3}, kMax}) {
     const Error error = error_of([&] { return set.item_at(past); });
     EXPECT_EQ(error.code(), ErrorCode::kOutOfRange);
+    EXPECT_EQ(error_of([&] { return set.interval_at(past); }).message(), error.message());
     EXPECT_EQ(error.message(), "position " + std::to_string(past) + " of 3");
   }
 }
@@ -100,9 +106,13 @@ TEST(IntervalSetTest, AgreesWithAPlainWalk) {
     std::vector<Interval> intervals(random() % 40);
     std::vector<std::uint64_t> walked;
     std::vector<std::uint64_t> runs;
+    std::vector<std::size_t> numbers;
+    std::size_t number = 0;
     for (Interval& interval : intervals) {
       interval.begin = random() % 1000;
       interval.end = interval.begin + random() % 20;
+      numbers.insert(numbers.end(), interval.size(), number);
+      number += interval.size() == 0 ? 0 : 1;
       for (std::uint64_t i = interval.begin; i < interval.end; ++i) {
         walked.push_back(i);
         runs.push_back(interval.end - i);
@@ -113,7 +123,60 @@ TEST(IntervalSetTest, AgreesWithAPlainWalk) {
     for (std::uint64_t p = 0; p < set.size(); ++p) {
       ASSERT_EQ(set.item_at(p), walked[p]);
       ASSERT_EQ(set.run_at(p), runs[p]);
+      ASSERT_EQ(set.interval_at(p), numbers[p]);
     }
+  }
+}
+
+/// The first positions of all groups, and the end.
+std::vector<std::uint64_t> starts_of(const PlannedSet& planned) {
+  const std::shared_ptr<const IntervalSet> set = planned.set();
+  std::vector<std::uint64_t> starts;
+  for (std::size_t g = 0; g <= set->groups(); ++g) starts.push_back(set->group_start(g));
+  return starts;
+}
+
+using Starts = std::vector<std::uint64_t>;
+
+TEST(GroupsTest, WithoutChunksEveryIntervalIsOne) {
+  EXPECT_EQ(starts_of({{{0, 2}, {2, 4}, {4, 4}, {7, 8}}, {}}), (Starts{0, 2, 4, 5}));
+}
+
+TEST(GroupsTest, NeighboursInOneChunkAreOne) {
+  const std::vector<std::uint64_t> chunks{10, 10, 10};
+  EXPECT_EQ(starts_of({{{0, 10}, {10, 20}, {20, 30}}, chunks}), (Starts{0, 10, 20, 30}));
+  EXPECT_EQ(starts_of({{{0, 2}, {2, 3}, {5, 6}, {9, 10}}, chunks}), (Starts{0, 5}));
+  EXPECT_EQ(starts_of({{{0, 2}, {9, 10}, {10, 11}, {19, 20}, {25, 26}}, chunks}),
+            (Starts{0, 3, 5, 6}));
+  EXPECT_EQ(starts_of({{{3, 4}, {7, 7}, {0, 0}, {5, 6}}, chunks}), (Starts{0, 2}));  // none between
+}
+
+TEST(GroupsTest, ChunksOfNoItemsDoNotCount) {
+  const std::vector<std::uint64_t> chunks{0, 4, 0, 0, 4, 0};
+  EXPECT_EQ(starts_of({{{0, 1}, {3, 4}, {4, 5}, {7, 8}}, chunks}), (Starts{0, 2, 4}));
+}
+
+TEST(GroupsTest, RepeatedAndDescendingIntervalsBeginAnother) {
+  const std::vector<std::uint64_t> chunks{10, 10};
+  EXPECT_EQ(starts_of({{{0, 2}, {0, 2}, {2, 4}}, chunks}), (Starts{0, 2, 6}));
+  EXPECT_EQ(starts_of({{{4, 6}, {2, 4}, {5, 7}}, chunks}), (Starts{0, 2, 6}));
+  EXPECT_EQ(starts_of({{{0, 4}, {3, 5}}, chunks}), (Starts{0, 4, 6}));  // shares an item
+  EXPECT_EQ(starts_of({{{1, 2}, {11, 12}, {3, 4}}, chunks}), (Starts{0, 1, 2, 3}));  // comes back
+}
+
+TEST(GroupsTest, ItemsOfNoChunkAreAlone) {
+  EXPECT_EQ(starts_of({{{2, 4}, {6, 7}, {12, 13}, {13, 14}}, {5, 5}}), (Starts{0, 2, 3, 4, 5}));
+}
+
+TEST(GroupsTest, AgreeWithAPlainWalk) {
+  std::mt19937_64 random(18);
+  for (int round = 0; round < 300; ++round) {
+    const PlannedSet planned = test::random_parts(random, 20, 40);
+    Starts starts{0};
+    for (const test::Items& group : test::groups_of(planned)) {
+      starts.push_back(starts.back() + group.size());
+    }
+    ASSERT_EQ(starts_of(planned), starts);
   }
 }
 

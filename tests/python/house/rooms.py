@@ -38,7 +38,7 @@ STREAMING_ORDER: list[set[str]] = [
     {
         "_assignment",
         "_loader_stats",
-        "_progress",
+        "_mixing",
         "_split",
         "_transformed",
         "_transforms",
@@ -46,10 +46,11 @@ STREAMING_ORDER: list[set[str]] = [
         "shuffle",
         "writer",
     },
-    {"_skipping", "reader"},
-    {"_native_batch", "cache"},
+    {"_order", "_skipping", "reader"},
+    {"_native_batch", "_progress", "cache"},
+    {"_epochs"},
     {"dataset"},
-    {"dataloader"},
+    {"_members", "dataloader"},
     {"combined", "parallel"},
 ]
 

@@ -18,7 +18,9 @@ def delivered(cursor: Cursor, total: int, num_workers: int) -> list[list[int]]:
     per_worker = []
     for worker in range(num_workers):
         positions = [
-            p for begin, end in cursor.ranges(total, worker, num_workers) for p in range(begin, end)
+            part.begin + part.first + row
+            for part in cursor.slices(total, worker, num_workers)
+            for row in range(part.rows)
         ]
         size = cursor.batch_size
         per_worker.append([positions[i : i + size] for i in range(0, len(positions), size)])

@@ -132,18 +132,28 @@ def test_shuffle_is_a_new_order_of_everything_each_epoch(place: Path) -> None:
     assert list(StreamingDataset(place)) == list(range(N))
 
 
-PINNED = [
-    "5 24 22 8 33 39 16 19 18 3 0 7 2 10 38 28 31 17 23 9 37 21 4 30 20 1 36 32 29 11 25 6 12 15 13 14 35 26 34 27",
-    "18 37 21 19 3 12 33 32 27 9 8 30 10 5 31 23 0 6 22 2 7 1 34 20 28 29 11 13 4 36 26 35 14 38 24 16 15 17 39 25",
-]
+PINNED: list[tuple[dict[str, Any], list[str]]] = [
+    ({}, [
+        "3 13 28 23 8 26 16 36 2 33 29 7 9 31 24 39 0 12 14 22 30 27 25 21 11 32 5 15 35 18 17 38 10 1 4 6 34 19 20 37",
+        "11 1 4 15 30 31 17 37 10 33 14 6 8 26 24 38 2 32 5 23 35 27 25 21 3 13 28 7 9 18 20 39 0 12 29 22 34 19 16 36",
+    ]),
+    ({"num_canonical_nodes": 2}, [
+        "15 35 14 9 5 34 32 8 10 19 33 26 11 18 1 25 0 24 4 27 3 39 2 38 28 31 22 37 13 17 29 16 23 30 12 21 6 36 7 20",
+        "33 8 32 31 0 30 28 9 22 26 1 24 4 18 23 19 5 36 29 27 11 37 6 25 2 39 7 16 13 34 12 17 10 21 3 35 14 38 15 20",
+    ]),
+    ({"shuffle": "full"}, [
+        "6 21 39 24 18 10 27 28 25 34 14 15 37 26 22 29 35 33 30 2 16 1 0 31 36 20 5 4 23 38 12 8 13 7 17 11 32 9 19 3",
+        "38 8 30 26 7 18 2 14 24 4 15 37 33 32 36 21 23 34 3 9 1 11 22 28 10 27 12 19 25 17 31 35 39 16 20 13 6 29 0 5",
+    ]),
+]  # fmt: skip
 
 
-def test_the_order_is_pinned(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("options", "orders"), PINNED)
+def test_the_order_is_pinned(tmp_path: Path, options: dict[str, Any], orders: list[str]) -> None:
     """These numbers are a promise: checkpoints of running jobs depend on them. A change needs a new ORDER_VERSION."""
-    dataset = StreamingDataset(
-        write_dataset(tmp_path / "d", range(40), chunk_size=2), shuffle=True, seed=7
-    )
-    assert [" ".join(map(str, dataset)) for _ in PINNED] == PINNED
+    place = write_dataset(tmp_path / "d", range(40), chunk_size=2)
+    dataset = StreamingDataset(place, **{"shuffle": True, "seed": 7, **options})
+    assert [" ".join(map(str, dataset)) for _ in orders] == orders
 
 
 @pytest.mark.parametrize("fraction", [0.01, 0.1, 0.5, 1.0, 1, 1.5, 2.0, 3.2])
