@@ -209,7 +209,8 @@ TEST(OpenChunksTest, TheNextWindowsAreOpenedAsTheseAreUsedUp) {
   Chunks chunks(16, windows(2, 2));
   OpenChunks open = chunks.open(3);
   std::vector<std::size_t> counts;
-  for (const std::uint64_t position : {0, 1, 2, 8, 9, 15, 16, 17, 18, 24, 25, 32, 34, 41, 48, 49}) {
+  for (const std::uint64_t position :
+       {0U, 1U, 2U, 8U, 9U, 15U, 16U, 17U, 18U, 24U, 25U, 32U, 34U, 41U, 48U, 49U}) {
     open.advance(position);
     static_cast<void>(opens(chunks, current(chunks, position, chunks.all_streams())));
     counts.push_back(open.size());
