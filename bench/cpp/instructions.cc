@@ -124,14 +124,12 @@ void records(int rows) {
   }
   spec->lay_out();
   const auto count = static_cast<std::uint64_t>(rows);
-  Loader loader({std::make_shared<ChunkOpener>(table, Verify::kNever),
-                 std::make_shared<IntervalSet>(std::vector<Interval>{{0, count}}),
-                 {},
-                 {count, 0, 4096, 0, 1, false},
-                 {count},
-                 {},
-                 spec},
-                {.threads = 0});
+  LoaderInput input;
+  input.dataset = {std::make_shared<ChunkOpener>(table, Verify::kNever), 42, {count}, {}};
+  input.intervals = std::make_shared<IntervalSet>(std::vector<Interval>{{0, count}});
+  input.slices = {count, 0, 4096, 0, 1, false};
+  input.spec = spec;
+  Loader loader(input, {.threads = 0});
   measured_records(loader);
   std::filesystem::remove_all(folder);
 }

@@ -14,6 +14,12 @@
 
 namespace stoker {
 
+/// Where random numbers come from, beside the position of a sample.
+struct EpochKey {
+  std::uint64_t seed = 0;
+  std::uint64_t epoch = 0;
+};
+
 /// Planned by one thread, then filled by workers, each its own rows; errors come from any of them.
 class BatchData {
  public:
@@ -26,13 +32,17 @@ class BatchData {
     std::exception_ptr error;
   };
 
-  std::vector<std::uint64_t> positions;  // of each row in the order of the epoch
+  std::vector<std::uint64_t> positions;  // of each row in the order of its epoch
+  std::vector<EpochKey> keys;            // of each row, or one for all
   std::vector<Row> rows;
   std::vector<std::shared_ptr<const OpenChunk>> chunks;
   Slab slab;
   /// Of every kObject column the bytes of each row; they lie in `chunks`.
   std::vector<std::vector<ByteSpan>> objects;
 
+  [[nodiscard]] const EpochKey& key_of(std::uint32_t row) const noexcept {
+    return keys.size() == 1 ? keys.front() : keys[row];
+  }
   void add_error(std::uint32_t row, std::exception_ptr error) EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     errors_.push_back({row, std::move(error)});

@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::uint32_t kNoPlace = ~std::uint32_t{0};
 constexpr std::size_t kMostOpeners = 4;
+constexpr std::size_t kChunksAhead = 8;
 constexpr std::size_t kSlabsBesideRing = 2;  // the one a user works on, and the one before it
 
 /// Rows per claim: an image is work enough for one, everything else comes in runs. Long ones: the
@@ -38,100 +39,78 @@ std::uint32_t grain_of(const BatchSpec& spec, std::size_t threads) {
   return static_cast<std::uint32_t>(rows);
 }
 
-LoaderInput checked(LoaderInput input) {
-  const BatchSlices& slices = input.slices;
-  if (slices.batch_size == 0 || slices.rank >= slices.world_size || slices.start > slices.total) {
-    throw Error(ErrorCode::kInvalidArgument, "impossible slices of an epoch");
-  }
-  if (slices.total != input.intervals->size() ||
-      std::min<std::uint64_t>(slices.batch_size, slices.total) > input.spec->batch_rows) {
-    throw Error(ErrorCode::kInvalidArgument, "slices, plan and spec of a loader disagree");
-  }
-  if (input.spec->slab_bytes == 0) {
-    throw Error(ErrorCode::kInvalidArgument, "the spec of a loader is not laid out");
+const LoaderInput& checked(const LoaderInput& input) {
+  if (std::min<std::uint64_t>(input.slices.batch_size, input.slices.total) >
+      input.spec->batch_rows) {
+    throw Error(ErrorCode::kInvalidArgument, "slices and spec of a loader disagree");
   }
   return input;
 }
 
-/// The chunk of every interval, and where in it the interval begins.
-struct ChunkPlaces {
-  std::vector<std::uint32_t> chunks;
-  std::vector<std::uint64_t> firsts;
-};
-
-ChunkPlaces places_of(const LoaderInput& input) {
-  std::vector<std::uint64_t> ends;
-  std::uint64_t total = 0;
-  for (const std::uint64_t size : input.chunk_sizes) ends.push_back(total += size);
-  if (ends.size() != input.opener->table().size()) {
-    throw Error(ErrorCode::kInvalidArgument,
-                "the chunk table and the chunk sizes differ in length");
+std::shared_ptr<const BatchSpec> checked(std::shared_ptr<const BatchSpec> spec) {
+  if (spec->slab_bytes == 0) {
+    throw Error(ErrorCode::kInvalidArgument, "the spec of a loader is not laid out");
   }
-  ChunkPlaces places;
-  for (const Interval& interval : input.intervals->intervals()) {
-    const auto end = std::ranges::upper_bound(ends, interval.begin);
-    if (end == ends.end() || interval.end > *end) {
-      throw Error(ErrorCode::kInvalidArgument, "the interval [" + std::to_string(interval.begin) +
-                                                   ", " + std::to_string(interval.end) +
-                                                   ") is not inside one chunk");
-    }
-    const auto chunk = static_cast<std::size_t>(end - ends.begin());
-    places.chunks.push_back(static_cast<std::uint32_t>(chunk));
-    places.firsts.push_back(interval.begin - (*end - input.chunk_sizes[chunk]));
-  }
-  return places;
+  return spec;
 }
 
-/// Compares the tokens in a chunk with the index.
-OpenChunks::Check check_of(const LoaderInput& input) {
-  if (!input.spec->is_tokens()) return {};
-  if (input.chunk_tokens.size() != input.chunk_sizes.size()) {
-    throw Error(ErrorCode::kInvalidArgument,
-                "the token counts and the chunk sizes differ in length");
-  }
-  const TokenBlocks blocks(input.spec->tokens.block_size, input.spec->tokens.token_bytes);
-  return [blocks, tokens = input.chunk_tokens, opener = input.opener](const ChunkView& view,
-                                                                      std::size_t chunk) {
-    blocks.check(view, tokens[chunk], opener->table().path(chunk));
-  };
+std::shared_ptr<const ChunkSet> set_of(std::vector<DatasetPart> parts, const BatchSpec& spec) {
+  return std::make_shared<const ChunkSet>(std::move(parts), spec);
+}
+
+std::size_t openers_of(const LoaderOptions& options) {
+  return std::min(options.threads, kMostOpeners);
 }
 
 void name_thread(const char* name) noexcept { pthread_setname_np(pthread_self(), name); }
 
 }  // namespace
 
-Loader::Loader(LoaderInput input, const LoaderOptions& options)
-    : input_(checked(std::move(input))),
+Loader::Loader(const LoaderInput& input, const LoaderOptions& options)
+    : Loader(checked(input).spec, set_of({input.dataset}, *input.spec), options) {
+  order_ = std::make_unique<EpochOrder>(set_, input.intervals, input.plan, input.slices,
+                                        openers_of(options_));
+  start_threads(input.plan.shuffle != Shuffle::kNone);
+}
+
+Loader::Loader(ToldInput input, const LoaderOptions& options)
+    : Loader(input.spec, set_of(std::move(input.datasets), *input.spec), options) {
+  order_ = std::make_unique<ToldOrder>(set_, openers_of(options_));
+  start_threads(true);
+}
+
+Loader::Loader(std::shared_ptr<const BatchSpec> spec, std::shared_ptr<const ChunkSet> set,
+               const LoaderOptions& options)
+    : spec_(checked(std::move(spec))),
+      set_(std::move(set)),
       options_(options),
-      plan_(input_.intervals, input_.plan),
-      batches_(input_.slices.count()),
-      first_in_chunk_(places_of(input_).firsts),
-      chunks_(input_.opener, plan_, places_of(input_).chunks,
-              plan_.streams().range_of(input_.slices), std::min(options.threads, kMostOpeners),
-              check_of(input_)),
       pool_(options.pool ? *options.pool
-                         : SlabPool(input_.spec->slab_bytes, options.depth + kSlabsBesideRing)),
+                         : SlabPool(spec_->slab_bytes, options.depth + kSlabsBesideRing)),
       ring_(options.threads == 0 ? 1 : std::max<std::size_t>(options.depth, 1),
-            grain_of(*input_.spec, options.threads)) {
-  if (pool_.slab_bytes() < input_.spec->slab_bytes) {
+            grain_of(*spec_, options.threads)) {
+  if (pool_.slab_bytes() < spec_->slab_bytes) {
     throw Error(ErrorCode::kInvalidArgument, "the slabs of the pool are too small for a batch");
   }
-  for (const Column& column : input_.spec->columns) {
+  for (const Column& column : spec_->columns) {
     object_columns_ += column.kind == ColumnKind::kObject ? 1 : 0;
   }
   for (std::size_t i = 0; i < ring_.depth(); ++i) data_.push_back(std::make_unique<BatchData>());
-  local_.assign(input_.chunk_sizes.size(), kNoPlace);
+  local_.assign(set_->size(), kNoPlace);
   for (std::size_t i = 0; i < options_.threads + 2; ++i) {
     counters_.push_back(std::make_unique<ThreadCounters>());
   }
+}
+
+void Loader::start_threads(bool scattered) {
   if (is_inline()) {
-    inline_writer_.emplace(make_writer());
+    inline_writer_.emplace(make_writer(scattered));
     return;
   }
   try {
     threads_.emplace_back([this] { run_planner(); });
     for (std::size_t i = 0; i < options_.threads; ++i) {
-      threads_.emplace_back([this, i, writer = make_writer()]() mutable { run_worker(i, writer); });
+      threads_.emplace_back(
+          [this, i, writer = make_writer(scattered)]() mutable { run_worker(i, writer); });
     }
   } catch (...) {
     close();
@@ -148,17 +127,38 @@ void Loader::close() noexcept {
     has_offer_.notify_all();
   }
   ring_.close();
+  if (order_ == nullptr) return;  // a constructor failed
+  order_->close();
   for (std::thread& thread : threads_) {
     if (thread.joinable()) thread.join();
   }
-  chunks_.close();
+  order_->chunks().close();
 }
 
-void Loader::offer(Slab slab) {
-  if (slab.memory.size() < input_.spec->slab_bytes) {
+ToldOrder& Loader::told_order() {
+  auto* told = dynamic_cast<ToldOrder*>(order_.get());
+  if (told == nullptr) {
+    throw Error(ErrorCode::kInvalidArgument, "this loader has an order of its own");
+  }
+  return *told;
+}
+
+void Loader::tell(std::vector<ToldRow> batch) {
+  if (batch.empty() || batch.size() > spec_->batch_rows) {
     throw Error(ErrorCode::kInvalidArgument,
-                "a batch needs " + std::to_string(input_.spec->slab_bytes) +
-                    " bytes, the memory offered has " + std::to_string(slab.memory.size()));
+                "a batch of " + std::to_string(batch.size()) + " rows; 1 to " +
+                    std::to_string(spec_->batch_rows) + " are possible");
+  }
+  told_order().tell(std::move(batch));
+}
+
+void Loader::finish() { told_order().finish(); }
+
+void Loader::offer(Slab slab) {
+  if (slab.memory.size() < spec_->slab_bytes) {
+    throw Error(ErrorCode::kInvalidArgument, "a batch needs " + std::to_string(spec_->slab_bytes) +
+                                                 " bytes, the memory offered has " +
+                                                 std::to_string(slab.memory.size()));
   }
   MutexLock lock(offered_mutex_);
   offered_.push_back(std::move(slab));
@@ -190,24 +190,21 @@ void Loader::run_planner() {
   ThreadCounters& counters = *counters_[options_.threads];
   for (;;) {
     const std::uint64_t start = steady_ns();
-    if (ring_.opened() < batches_ && !ring_.wait_for_slot()) return;
+    const bool more = order_->wait_for_next();
+    if (more && !ring_.wait_for_slot()) return;
     ThreadCounters::add(counters.wait_consumer_ns, steady_ns() - start);
+    if (!more) return ring_.finish();
     if (!plan_next(counters)) return;
   }
 }
 
-/// Plans and opens one batch. False when there is no more to do.
+/// Plans and opens the next batch. False when there is no more to do.
 bool Loader::plan_next(ThreadCounters& counters) {
-  const std::uint64_t batch = ring_.opened();
-  if (batch >= batches_) {
-    ring_.finish();
-    return false;
-  }
   if (options_.offered_slabs && !wait_for_offer(counters)) return false;
-  BatchData& data = data_of(batch);
+  BatchData& data = data_of(ring_.opened());
   try {
     data.slab = take_slab();
-    fill_plan(data, input_.slices.slice(batch));
+    fill_plan(data);
   } catch (...) {  // the consumer will not come past this batch
     data.rows.clear();
     data.add_error(0, std::current_exception());
@@ -219,34 +216,38 @@ bool Loader::plan_next(ThreadCounters& counters) {
   return true;
 }
 
-void Loader::fill_plan(BatchData& data, const BatchSlices::Slice& slice) {
-  data.chunks.clear();
-  data.rows.resize(slice.rows);
-  data.positions.resize(slice.rows);
+void Loader::fill_plan(BatchData& data) {
+  order_->fill_next(data, places_);
+  data.rows.resize(places_.size());
   data.objects.resize(object_columns_);
-  for (auto& spans : data.objects) spans.assign(slice.rows, ByteSpan{});
-  places_.resize(slice.rows);
-  chunks_.advance(slice.begin);
-  plan_.streams().rows(slice, data.positions);
-  plan_.places_at(data.positions, places_);
-  for (std::uint32_t i = 0; i < slice.rows; ++i) {
-    const std::uint32_t interval = places_[i].interval;
-    std::uint32_t& local = local_[chunks_.chunk_of(interval)];
+  for (auto& spans : data.objects) spans.assign(places_.size(), ByteSpan{});
+  distinct_.clear();
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    std::uint32_t& local = local_[places_[i].chunk];
     if (local == kNoPlace) {
-      data.chunks.push_back(chunks_.get(interval));
-      local = static_cast<std::uint32_t>(data.chunks.size() - 1);
+      local = static_cast<std::uint32_t>(distinct_.size());
+      distinct_.push_back(places_[i].chunk);
     }
-    data.rows[i] = {local,
-                    static_cast<std::uint32_t>(first_in_chunk_[interval]) + places_[i].offset};
+    data.rows[i] = {local, places_[i].item};
   }
-  for (const ItemPlace& place : places_) local_[chunks_.chunk_of(place.interval)] = kNoPlace;
+  for (const std::uint32_t chunk : distinct_) local_[chunk] = kNoPlace;
+  open_chunks_of(data);
 }
 
-RowWriter Loader::make_writer() const {
-  return {input_.spec,
-          {input_.opener, &input_.opener->table()},
-          EpochKey{input_.plan.seed, input_.plan.epoch},
-          input_.plan.shuffle != Shuffle::kNone};
+void Loader::open_chunks_of(BatchData& data) {
+  OpenChunks& chunks = order_->chunks();
+  const std::span<const std::uint32_t> wanted(distinct_);
+  data.chunks.clear();
+  for (std::size_t k = 0; k < wanted.size(); ++k) {
+    if (k % kChunksAhead == 0) {
+      chunks.expect(wanted.subspan(k, std::min(2 * kChunksAhead, wanted.size() - k)));
+    }
+    data.chunks.push_back(chunks.get(wanted[k]));
+  }
+}
+
+RowWriter Loader::make_writer(bool scattered) const {
+  return {spec_, [set = set_](std::size_t chunk) { return set->path(chunk); }, scattered};
 }
 
 void Loader::run_worker(std::size_t number, RowWriter& writer) {
@@ -267,6 +268,10 @@ void Loader::run_worker(std::size_t number, RowWriter& writer) {
 }
 
 void Loader::work_inline() {
+  if (auto* told = dynamic_cast<ToldOrder*>(order_.get()); told != nullptr && !told->is_told()) {
+    throw Error(ErrorCode::kInvalidArgument, "the next batch was not told");
+  }
+  if (!order_->wait_for_next()) return ring_.finish();
   if (!plan_next(*counters_[options_.threads])) return;
   while (const std::optional<BatchRing::Claim> claim = ring_.try_claim(inline_cursor_)) {
     inline_writer_->write(data_of(claim->batch), claim->first, claim->rows, *counters_[0]);
@@ -327,7 +332,7 @@ void Loader::deliver(BatchData& data, Batch* batch) {
 
 /// Moves the good rows together, in order.
 void Loader::leave_out(const std::vector<BatchData::RowError>& errors, Batch* batch) const {
-  const BatchSpec& spec = *input_.spec;
+  const BatchSpec& spec = *spec_;
   std::vector<std::uint32_t> kept;
   auto bad = errors.begin();
   for (std::uint32_t row = 0; row < batch->rows; ++row) {
@@ -360,7 +365,7 @@ void Loader::leave_out(const std::vector<BatchData::RowError>& errors, Batch* ba
 LoaderStats Loader::stats() const {
   LoaderStats stats;
   for (const auto& counters : counters_) counters->add_to(stats);
-  chunks_.counters().add_to(stats);
+  order_->chunks().counters().add_to(stats);
   return stats;
 }
 

@@ -14,15 +14,15 @@
 
 #include "base/thread_annotations.h"
 #include "engine/batch_data.h"
+#include "engine/batch_order.h"
 #include "engine/batch_ring.h"
 #include "engine/batch_spec.h"
+#include "engine/chunk_set.h"
 #include "engine/loader_stats.h"
-#include "engine/open_chunks.h"
 #include "engine/row_writer.h"
 #include "engine/slab.h"
 #include "plan/batch_slices.h"
 #include "plan/epoch_plan.h"
-#include "reader/chunk_opener.h"
 
 namespace stoker {
 
@@ -39,14 +39,16 @@ struct LoaderOptions {
 /// Everything that decides what the batches hold. The same input gives the same batches whatever
 /// the options.
 struct LoaderInput {
-  std::shared_ptr<const ChunkOpener> opener;
+  DatasetPart dataset;
   std::shared_ptr<const IntervalSet> intervals;
   PlanOptions plan;
   BatchSlices slices;
-  /// Items (token blocks) of every chunk, in the order of the intervals' numbering.
-  std::vector<std::uint64_t> chunk_sizes;
-  /// Token datasets: tokens in every chunk, compared with the files. Else empty.
-  std::vector<std::uint64_t> chunk_tokens;
+  std::shared_ptr<const BatchSpec> spec;
+};
+
+/// The same for batches that tell() names. All parts have items of this spec.
+struct ToldInput {
+  std::vector<DatasetPart> datasets;
   std::shared_ptr<const BatchSpec> spec;
 };
 
@@ -61,13 +63,15 @@ struct Batch {
   std::vector<std::shared_ptr<const OpenChunk>> chunks;
 };
 
-/// Threads start in the constructor and are joined by close() or the destructor. next(), offer()
-/// and close() belong to one consumer; stats() may be called from any thread. Not usable after
-/// fork: leak it and make a new one. Nobody but the consumer touches a delivered batch.
+/// Threads start in the constructor and are joined by close() or the destructor. next(), offer(),
+/// tell(), finish() and close() belong to one consumer; stats() may be called from any thread. Not
+/// usable after fork: leak it and make a new one. Nobody but the consumer touches a delivered
+/// batch.
 class Loader {
  public:
   /// Throws kInvalidArgument when the parts do not fit each other.
-  Loader(LoaderInput input, const LoaderOptions& options);
+  Loader(const LoaderInput& input, const LoaderOptions& options);
+  Loader(ToldInput input, const LoaderOptions& options);
   ~Loader();
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
@@ -81,6 +85,13 @@ class Loader {
   /// offered_slabs no batch is begun without it: depth of them should be under way.
   void offer(Slab slab);
 
+  /// The next batch that a loader of a ToldInput makes: 1 to BatchSpec::batch_rows rows. Throws
+  /// kInvalidArgument otherwise, for another loader, and after finish(). Without threads it must
+  /// come before the next() that wants it; else it should be told `depth` batches earlier.
+  void tell(std::vector<ToldRow> batch);
+  /// No batch comes after those told.
+  void finish();
+
   /// Stops and joins all threads. Batches already delivered stay valid.
   void close() noexcept;
 
@@ -89,11 +100,17 @@ class Loader {
   [[nodiscard]] std::size_t queued() const { return ring_.queued(); }
 
  private:
+  /// All but the order and the threads.
+  Loader(std::shared_ptr<const BatchSpec> spec, std::shared_ptr<const ChunkSet> set,
+         const LoaderOptions& options);
+  void start_threads(bool scattered);
+  [[nodiscard]] ToldOrder& told_order();
   void run_planner();
   void run_worker(std::size_t number, RowWriter& writer);
-  [[nodiscard]] RowWriter make_writer() const;
+  [[nodiscard]] RowWriter make_writer(bool scattered) const;
   [[nodiscard]] bool plan_next(ThreadCounters& counters);
-  void fill_plan(BatchData& data, const BatchSlices::Slice& slice);
+  void fill_plan(BatchData& data);
+  void open_chunks_of(BatchData& data);
   void work_inline();
   [[nodiscard]] bool wait_for_offer(ThreadCounters& counters);
   [[nodiscard]] Slab take_slab();
@@ -104,17 +121,16 @@ class Loader {
   }
   [[nodiscard]] bool is_inline() const noexcept { return options_.threads == 0; }
 
-  LoaderInput input_;
+  std::shared_ptr<const BatchSpec> spec_;
+  std::shared_ptr<const ChunkSet> set_;
   LoaderOptions options_;
-  EpochPlan plan_;
-  std::uint64_t batches_;
+  std::unique_ptr<BatchOrder> order_;
   std::size_t object_columns_ = 0;
-  std::vector<std::uint64_t> first_in_chunk_;  // of every interval: its first item in the chunk
-  OpenChunks chunks_;
   SlabPool pool_;
   BatchRing ring_;
   std::vector<std::unique_ptr<BatchData>> data_;  // per slot
-  std::vector<ItemPlace> places_;                 // planner
+  std::vector<ChunkPlace> places_;                // planner
+  std::vector<std::uint32_t> distinct_;           // planner: chunks of a batch
   std::vector<std::uint32_t> local_;              // planner: chunk -> place in BatchData::chunks
   std::vector<std::unique_ptr<ThreadCounters>> counters_;  // workers, then planner, then consumer
   std::optional<RowWriter> inline_writer_;

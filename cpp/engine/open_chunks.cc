@@ -5,22 +5,31 @@
 #include <utility>
 
 namespace stoker {
+namespace {
 
-OpenChunks::OpenChunks(std::shared_ptr<const ChunkOpener> opener, const EpochPlan& plan,
-                       std::vector<std::uint32_t> chunk_of, Streams::Range range,
-                       std::size_t openers, Check check)
-    : opener_(std::move(opener)),
-      chunk_of_(std::move(chunk_of)),
-      check_(std::move(check)),
+constexpr std::uint64_t kNever = ~std::uint64_t{0};
+
+}  // namespace
+
+OpenChunks::OpenChunks(Open open, const EpochPlan& plan, const std::vector<std::uint32_t>& chunk_of,
+                       Streams::Range range, std::size_t openers, std::size_t most_open)
+    : open_(std::move(open)),
+      most_open_(most_open),
       has_windows_(plan.size() == 0 || !plan.windows().empty()) {
-  make_schedule(plan, range);
+  make_schedule(plan, chunk_of, range);
   if (openers == 0) return;
   if (plan.streams().count() == 1) open_ahead_in_order(openers);
   pool_ = std::make_unique<ThreadPool>(openers, "stoker/open");
 }
 
+OpenChunks::OpenChunks(Open open, std::size_t openers, std::size_t most_open)
+    : open_(std::move(open)), most_open_(most_open) {
+  if (openers > 0) pool_ = std::make_unique<ThreadPool>(openers, "stoker/open");
+}
+
 // The chunks of a window become due one after another during the window before it.
-void OpenChunks::make_schedule(const EpochPlan& plan, Streams::Range range) {
+void OpenChunks::make_schedule(const EpochPlan& plan, const std::vector<std::uint32_t>& chunk_of,
+                               Streams::Range range) {
   for (const PlanWindow& window : plan.windows()) {
     if (window.stream < range.begin || window.stream >= range.end) continue;
     const std::vector<std::uint32_t> intervals = plan.intervals_of(window);
@@ -29,7 +38,7 @@ void OpenChunks::make_schedule(const EpochPlan& plan, Streams::Range range) {
     for (std::size_t k = 0; k < intervals.size(); ++k) {
       const std::uint64_t ahead = length - length / intervals.size() * k;
       schedule_.push_back({window.begin - std::min(window.begin, ahead), window.begin, window.end,
-                           chunk_of_[intervals[k]]});
+                           chunk_of[intervals[k]]});
     }
   }
   std::ranges::stable_sort(schedule_, {}, &Due::position);
@@ -71,7 +80,7 @@ void OpenChunks::need(std::uint32_t chunk, std::uint64_t until) {
 }
 
 void OpenChunks::drop_before(std::uint64_t position) {
-  drop_at_ = ~std::uint64_t{0};
+  drop_at_ = kNever;
   std::erase_if(entries_, [&](const auto& item) {
     if (item.second.needed_until <= position) return true;
     drop_at_ = std::min(drop_at_, item.second.needed_until);
@@ -95,8 +104,7 @@ OpenChunks::Result OpenChunks::open(std::size_t chunk) {
   auto opened = std::make_shared<OpenChunk>();
   opened->chunk = chunk;
   try {
-    opened->view = opener_->open(chunk, Purpose::kWholeChunk);
-    if (check_) check_(opened->view, chunk);
+    opened->view = open_(chunk);
   } catch (...) {
     opened->error = std::current_exception();
   }
@@ -104,14 +112,21 @@ OpenChunks::Result OpenChunks::open(std::size_t chunk) {
   return opened;
 }
 
-std::shared_ptr<const OpenChunk> OpenChunks::get(std::uint32_t interval) {
-  const std::uint32_t chunk = chunk_of_[interval];
-  const auto found = entries_.find(chunk);
-  if (found == entries_.end()) {
-    // Of a stream at the border of this rank's, in a short last batch, or of a plan without
-    // windows.
-    if (!has_windows_ && entries_.size() >= kMostOpen) drop_least_used();
-    need(chunk, has_windows_ ? position_.value_or(0) + span_ : ~std::uint64_t{0});
+void OpenChunks::expect(std::span<const std::uint32_t> chunks) {
+  if (has_windows_ || pool_ == nullptr) return;
+  for (const std::uint32_t chunk : chunks) {
+    if (entries_.contains(chunk)) continue;
+    if (entries_.size() >= most_open_) drop_least_used();
+    need(chunk, kNever);
+    entries_[chunk].used = ++gets_;
+  }
+}
+
+std::shared_ptr<const OpenChunk> OpenChunks::get(std::uint32_t chunk) {
+  if (!entries_.contains(chunk)) {
+    // Of a stream at the border of this rank's, in a short last batch, or without windows.
+    if (!has_windows_ && entries_.size() >= most_open_) drop_least_used();
+    need(chunk, has_windows_ ? position_.value_or(0) + span_ : kNever);
   }
   Entry& entry = entries_[chunk];
   entry.used = ++gets_;

@@ -9,6 +9,7 @@
 #include <future>
 #include <memory>
 #include <optional>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -16,7 +17,6 @@
 #include "engine/loader_stats.h"
 #include "format/chunk_view.h"
 #include "plan/epoch_plan.h"
-#include "reader/chunk_opener.h"
 
 namespace stoker {
 
@@ -29,36 +29,34 @@ struct OpenChunk {
 
 /// Keeps the chunks open that the plan reads around a position, and starts on those it reads next
 /// one after another, so that neither disk nor memory sees a burst. A plan without windows reads
-/// any chunk at any time: then those used last stay open, at most kMostOpen. Used by one thread
+/// any chunk at any time: then those used last stay open, at most `most_open`. Used by one thread
 /// (the planner); chunks are opened on a pool, or in get() when there is none.
 class OpenChunks {
  public:
-  /// Looks at a chunk that was opened; throws when something is wrong with it. Any thread.
-  using Check = std::function<void(const ChunkView& view, std::size_t chunk)>;
-
-  static constexpr std::size_t kMostOpen = 1024;
+  /// Opens a chunk, or throws. Any thread.
+  using Open = std::function<ChunkView(std::size_t chunk)>;
 
   /// `chunk_of`: the chunk of every interval of `plan`. `range`: the streams that are read.
-  /// `openers`: threads; 0 = open in get().
-  OpenChunks(std::shared_ptr<const ChunkOpener> opener, const EpochPlan& plan,
-             std::vector<std::uint32_t> chunk_of, Streams::Range range, std::size_t openers,
-             Check check = {});
+  /// `openers`: threads; 0 = open in get(). `most_open`: without windows; at least 1.
+  OpenChunks(Open open, const EpochPlan& plan, const std::vector<std::uint32_t>& chunk_of,
+             Streams::Range range, std::size_t openers, std::size_t most_open);
+  /// Without a plan, and so without windows.
+  OpenChunks(Open open, std::size_t openers, std::size_t most_open);
 
   /// The planner has come to `position`, which never goes back.
   void advance(std::uint64_t position);
 
-  /// The chunk of an interval; waits until it is open. Never throws an error of the chunk: that is
-  /// inside.
-  [[nodiscard]] std::shared_ptr<const OpenChunk> get(std::uint32_t interval);
+  /// These chunks come soon: starts on them. Does nothing when windows say so already.
+  void expect(std::span<const std::uint32_t> chunks);
+
+  /// A chunk; waits until it is open. Never throws an error of the chunk: that is inside.
+  [[nodiscard]] std::shared_ptr<const OpenChunk> get(std::uint32_t chunk);
 
   /// Ends the threads and lets go of the chunks. Only counters() may be called afterwards.
   void close() noexcept;
 
   /// Chunks that are open or being opened.
   [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
-  [[nodiscard]] std::uint32_t chunk_of(std::uint32_t interval) const noexcept {
-    return chunk_of_[interval];
-  }
   /// Time spent opening, on any thread.
   [[nodiscard]] const ThreadCounters& counters() const noexcept { return counters_; }
 
@@ -76,16 +74,15 @@ class OpenChunks {
     std::uint64_t needed_until = 0;
     std::uint32_t chunk = 0;
   };
-  void make_schedule(const EpochPlan& plan, Streams::Range range);
+  void make_schedule(const EpochPlan& plan, const std::vector<std::uint32_t>& chunk_of,
+                     Streams::Range range);
   void open_ahead_in_order(std::size_t openers);
   void need(std::uint32_t chunk, std::uint64_t until);
   void drop_before(std::uint64_t position);
   void drop_least_used();
   [[nodiscard]] Result open(std::size_t chunk);
 
-  std::shared_ptr<const ChunkOpener> opener_;
-  std::vector<std::uint32_t> chunk_of_;
-  Check check_;
+  Open open_;
   std::unordered_map<std::uint32_t, Entry> entries_;
   std::vector<Due> schedule_;  // by position
   std::size_t started_ = 0;    // of the schedule
@@ -93,7 +90,8 @@ class OpenChunks {
   std::uint64_t span_ = 0;     // positions of the longest window
   std::uint64_t drop_at_ = 0;  // no entry ends before
   std::uint64_t gets_ = 0;
-  bool has_windows_ = true;
+  std::size_t most_open_;
+  bool has_windows_ = false;
   ThreadCounters counters_;           // written by several threads: only through fetch_add
   std::unique_ptr<ThreadPool> pool_;  // last: its tasks use the members above
 };

@@ -73,9 +73,8 @@ std::string shape_text(ByteSpan header) {
 
 }  // namespace
 
-RowWriter::RowWriter(std::shared_ptr<const BatchSpec> spec, std::shared_ptr<const ChunkTable> table,
-                     EpochKey key, bool scattered)
-    : spec_(std::move(spec)), table_(std::move(table)), key_(key), scattered_(scattered) {
+RowWriter::RowWriter(std::shared_ptr<const BatchSpec> spec, PathOf path_of, bool scattered)
+    : spec_(std::move(spec)), path_of_(std::move(path_of)), scattered_(scattered) {
   const bool cold = spec_->slab_bytes >= kColdSlab;
   if (spec_->is_tokens()) {
     blocks_.emplace(spec_->tokens.block_size, spec_->tokens.token_bytes);
@@ -281,7 +280,8 @@ void RowWriter::write_leaf(BatchData& batch, std::uint32_t row, std::size_t c, B
 void RowWriter::write_image(BatchData& batch, std::uint32_t row, std::size_t c, ByteSpan leaf) {
   const Column& column = spec_->columns[c];
   ImagePipeline& pipeline = *pipelines_[c];
-  const std::array<std::uint64_t, 4> key{key_.seed, key_.epoch, batch.positions[row], c};
+  const auto& [seed, epoch] = batch.key_of(row);
+  const std::array<std::uint64_t, 4> key{seed, epoch, batch.positions[row], c};
   std::uint8_t* to = target(batch, column.offset, column.row_bytes, row);
   try {
     pipeline.run_jpeg(leaf, key, {{to, column.row_bytes}, column.size});
@@ -302,9 +302,10 @@ std::exception_ptr RowWriter::described(const BatchData& batch, std::uint32_t ro
   const auto [chunk, item] = batch.rows[row];
   const OpenChunk& opened = *batch.chunks[chunk];
   if (opened.error) return error;  // names its file and what to do
-  const std::string file = table_->path(opened.chunk);
+  const std::string file = path_of_(opened.chunk);
   std::string where = "sample at position " + number(batch.positions[row]) + " of epoch " +
-                      number(key_.epoch) + " (" + (blocks_ ? "block " : "item ") + number(item);
+                      number(batch.key_of(row).epoch) + " (" + (blocks_ ? "block " : "item ") +
+                      number(item);
   try {
     if (!blocks_) {
       const ByteSpan bytes = opened.view.item_span(item);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,24 +13,19 @@
 #include "engine/batch_data.h"
 #include "engine/batch_spec.h"
 #include "engine/loader_stats.h"
-#include "reader/chunk_table.h"
 #include "vision/image_pipeline.h"
 
 namespace stoker {
 
-/// Where random numbers come from, beside the position of a sample.
-struct EpochKey {
-  std::uint64_t seed = 0;
-  std::uint64_t epoch = 0;
-};
-
 /// Fills rows. One per thread: keeps decoders and scratch memory. What it writes depends on the
-/// spec, the key and the row alone.
+/// spec and the row (its item, position and key) alone.
 class RowWriter {
  public:
+  /// The file of a chunk, for messages.
+  using PathOf = std::function<std::string(std::size_t chunk)>;
+
   /// `scattered`: the items of a batch do not follow each other in the chunks.
-  RowWriter(std::shared_ptr<const BatchSpec> spec, std::shared_ptr<const ChunkTable> table,
-            EpochKey key, bool scattered = true);
+  RowWriter(std::shared_ptr<const BatchSpec> spec, PathOf path_of, bool scattered = true);
 
   /// Fills rows [first, first + count). A row that fails gets its error in `batch`, with dataset,
   /// chunk, item, byte range and leaf in the message; the others are filled all the same.
@@ -66,8 +62,7 @@ class RowWriter {
   }
 
   std::shared_ptr<const BatchSpec> spec_;
-  std::shared_ptr<const ChunkTable> table_;
-  EpochKey key_;
+  PathOf path_of_;
   bool scattered_;  // items are brought in ahead
   std::optional<TokenBlocks> blocks_;
   bool streaming_ = false;  // rows are written past the cache

@@ -3,6 +3,7 @@
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
+#include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
 #include <chrono>
@@ -100,10 +101,14 @@ Slab slab_from_python(nb::handle object) {
           })};
 }
 
+using Sizes = std::vector<std::uint64_t>;
+
 class BatchLoader {
  public:
-  BatchLoader(LoaderInput input, const LoaderOptions& options)
-      : spec_(input.spec), loader_(std::make_unique<Loader>(std::move(input), options)) {}
+  BatchLoader(const LoaderInput& input, const LoaderOptions& options)
+      : spec_(input.spec), loader_(std::make_unique<Loader>(input, options)) {}
+  BatchLoader(const ToldInput& input, const LoaderOptions& options)
+      : spec_(input.spec), loader_(std::make_unique<Loader>(input, options)) {}
 
   ~BatchLoader() {
     if (guard_.forked()) {
@@ -136,6 +141,21 @@ class BatchLoader {
     const nb::gil_scoped_release release;  // may wait for a lock; no Python object is touched
     loader_->offer(std::move(slab));
   }
+
+  void tell(const Sizes& parts, const Sizes& epochs, const Sizes& positions, const Sizes& items) {
+    const std::size_t count = parts.size();
+    if (epochs.size() != count || positions.size() != count || items.size() != count) {
+      throw Error(ErrorCode::kInvalidArgument, "the columns of told rows differ in length");
+    }
+    std::vector<ToldRow> rows;
+    rows.reserve(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      rows.push_back({static_cast<std::uint32_t>(parts[i]), epochs[i], positions[i], items[i]});
+    }
+    loader_->tell(std::move(rows));
+  }
+
+  void finish() { loader_->finish(); }
 
   /// (position, rows, skipped, columns, slab memory or None), or None at the end.
   [[nodiscard]] nb::object next(bool wrap) {
@@ -224,15 +244,20 @@ class BatchLoader {
 };
 
 using Slices = std::tuple<std::uint64_t, std::uint32_t, std::uint32_t, std::uint32_t, bool>;
-using Sizes = std::vector<std::uint64_t>;
+/// (opener, seed of transforms, chunk sizes, chunk tokens)
+using Part = std::tuple<std::shared_ptr<ChunkOpener>, std::uint64_t, Sizes, Sizes>;
 
-void make_loader(BatchLoader* self, std::shared_ptr<ChunkOpener> opener,
-                 std::shared_ptr<IntervalSet> intervals, const Order& order, const Slices& slices,
-                 Sizes chunk_sizes, Sizes chunk_tokens, const SpecHandle& spec, SlabPool& pool,
+DatasetPart part_of(Part&& part) {
+  auto& [opener, seed, sizes, tokens] = part;
+  return {std::move(opener), seed, std::move(sizes), std::move(tokens)};
+}
+
+void make_loader(BatchLoader* self, Part dataset, std::shared_ptr<IntervalSet> intervals,
+                 const Order& order, const Slices& slices, const SpecHandle& spec, SlabPool& pool,
                  std::size_t threads, std::size_t depth, bool skip_corrupt, bool offered_slabs) {
   LoaderInput input;
   const std::uint64_t total = intervals->size();
-  input.opener = std::move(opener);
+  input.dataset = part_of(std::move(dataset));
   input.intervals = std::move(intervals);
   input.plan = options_of(order);
   const auto& [start, batch_size, rank, world_size, drop_last] = slices;
@@ -240,11 +265,20 @@ void make_loader(BatchLoader* self, std::shared_ptr<ChunkOpener> opener,
     throw Error(ErrorCode::kInvalidArgument, "impossible slices of an epoch");
   }
   input.slices = {total, start, batch_size, rank, world_size, drop_last};
-  input.chunk_sizes = std::move(chunk_sizes);
-  input.chunk_tokens = std::move(chunk_tokens);
   input.spec = spec.share();
-  new (self) BatchLoader(std::move(input),
-                         {threads, depth, skip_corrupt, offered_slabs, pool.in_this_process()});
+  new (self)
+      BatchLoader(input, {threads, depth, skip_corrupt, offered_slabs, pool.in_this_process()});
+}
+
+std::unique_ptr<BatchLoader> make_told_loader(std::vector<Part> datasets, const SpecHandle& spec,
+                                              SlabPool& pool, std::size_t threads,
+                                              std::size_t depth, bool skip_corrupt,
+                                              bool offered_slabs) {
+  ToldInput input;
+  for (Part& part : datasets) input.datasets.push_back(part_of(std::move(part)));
+  input.spec = spec.share();
+  const LoaderOptions options{threads, depth, skip_corrupt, offered_slabs, pool.in_this_process()};
+  return std::make_unique<BatchLoader>(input, options);
 }
 
 void register_spec(nb::module_& m) {
@@ -276,12 +310,20 @@ void register_engine(nb::module_& m) {
       .def(nb::init<std::size_t, std::size_t>(), nb::arg("bytes"), nb::arg("spare"))
       .def_prop_ro("allocated", &SlabPool::allocated, "Slabs made so far.");
   nb::class_<BatchLoader>(m, "BatchLoader", "Batches of one epoch on one rank, by threads.")
-      .def("__init__", &make_loader, nb::arg("opener"), nb::arg("intervals"), nb::arg("order"),
-           nb::arg("slices"), nb::arg("chunk_sizes"), nb::arg("chunk_tokens"), nb::arg("spec"),
-           nb::arg("pool"), nb::arg("threads"), nb::arg("depth"), nb::arg("skip_corrupt"),
-           nb::arg("offered_slabs"),
-           "order: as of EpochPlan; slices: (start, batch size, rank, world size, "
+      .def("__init__", &make_loader, nb::arg("dataset"), nb::arg("intervals"), nb::arg("order"),
+           nb::arg("slices"), nb::arg("spec"), nb::arg("pool"), nb::arg("threads"),
+           nb::arg("depth"), nb::arg("skip_corrupt"), nb::arg("offered_slabs"),
+           "dataset: (opener, seed of transforms, items of every chunk, tokens of every chunk or "
+           "nothing); order: as of EpochPlan; slices: (start, batch size, rank, world size, "
            "drop_last).")
+      .def_static("told", &make_told_loader, nb::arg("datasets"), nb::arg("spec"), nb::arg("pool"),
+                  nb::arg("threads"), nb::arg("depth"), nb::arg("skip_corrupt"),
+                  nb::arg("offered_slabs"), "A loader whose batches are those of `tell`.")
+      .def("tell", &BatchLoader::tell, nb::arg("parts"), nb::arg("epochs"), nb::arg("positions"),
+           nb::arg("items"),
+           "The rows of the next batch: number of the dataset, epoch and position in it (for its "
+           "transforms), item number. `depth` batches before they are wanted.")
+      .def("finish", &BatchLoader::finish, "No batch comes after those told.")
       .def("set_views", &BatchLoader::set_views, nb::arg("views"),
            nb::sig("def set_views(self, views: Sequence[object]) -> None"),
            "Per column: (column, (numpy dtype, torch dtype | None) | None, shape of a row).")

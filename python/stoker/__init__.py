@@ -7,6 +7,7 @@ from stoker.streaming.combined import CombinedStreamingDataset
 from stoker.streaming.dataloader import StreamingDataLoader
 from stoker.streaming.dataset import StreamingDataset
 from stoker.streaming.item_loader import TokensLoader
+from stoker.streaming.splits import train_test_split
 
 __version__ = "0.1.0"
 
@@ -19,4 +20,5 @@ __all__ = [
     "complete_dataset",
     "is_complete_dataset",
     "optimize",
+    "train_test_split",
 ]

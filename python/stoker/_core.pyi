@@ -252,10 +252,22 @@ class SlabPool:
 class BatchLoader:
     """Batches of one epoch on one rank, by threads."""
 
-    def __init__(self, opener: ChunkOpener, intervals: IntervalSet, order: tuple[int, int, int, int, int], slices: tuple[int, int, int, int, bool], chunk_sizes: Sequence[int], chunk_tokens: Sequence[int], spec: BatchSpec, pool: SlabPool, threads: int, depth: int, skip_corrupt: bool, offered_slabs: bool) -> None:
+    def __init__(self, dataset: tuple[ChunkOpener, int, Sequence[int], Sequence[int]], intervals: IntervalSet, order: tuple[int, int, int, int, int], slices: tuple[int, int, int, int, bool], spec: BatchSpec, pool: SlabPool, threads: int, depth: int, skip_corrupt: bool, offered_slabs: bool) -> None:
         """
-        order: as of EpochPlan; slices: (start, batch size, rank, world size, drop_last).
+        dataset: (opener, seed of transforms, items of every chunk, tokens of every chunk or nothing); order: as of EpochPlan; slices: (start, batch size, rank, world size, drop_last).
         """
+
+    @staticmethod
+    def told(datasets: Sequence[tuple[ChunkOpener, int, Sequence[int], Sequence[int]]], spec: BatchSpec, pool: SlabPool, threads: int, depth: int, skip_corrupt: bool, offered_slabs: bool) -> BatchLoader:
+        """A loader whose batches are those of `tell`."""
+
+    def tell(self, parts: Sequence[int], epochs: Sequence[int], positions: Sequence[int], items: Sequence[int]) -> None:
+        """
+        The rows of the next batch: number of the dataset, epoch and position in it (for its transforms), item number. `depth` batches before they are wanted.
+        """
+
+    def finish(self) -> None:
+        """No batch comes after those told."""
 
     def set_views(self, views: Sequence[object]) -> None:
         """

@@ -123,6 +123,16 @@ class FernetEncryption(Encryption):
         self._key = base64.urlsafe_b64encode(derive.derive(password.encode()))
         self._fernet = Fernet(self._key)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Travel to worker processes as the key; the cipher itself cannot since cryptography 51."""
+        return {name: value for name, value in self.__dict__.items() if name != "_fernet"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        from cryptography.fernet import Fernet
+
+        self.__dict__.update(state)
+        self._fernet = Fernet(self._key)
+
     def encrypt(self, data: bytes) -> bytes:
         """Return a Fernet token."""
         return self._fernet.encrypt(data)

@@ -27,6 +27,7 @@ TOP_LEVEL = {
     "complete_dataset",
     "is_complete_dataset",
     "optimize",
+    "train_test_split",
 }
 
 # Documented path -> where the object lives. Both must give the same object.
@@ -38,6 +39,7 @@ PATHS = {
     "stoker.complete_dataset": "stoker.processing.complete",
     "stoker.is_complete_dataset": "stoker.processing.complete",
     "stoker.optimize": "stoker.processing.functions",
+    "stoker.train_test_split": "stoker.streaming.splits",
     "stoker.processing.functions.optimize": "stoker.processing.functions",
     "stoker.streaming.BinaryWriter": "stoker.streaming.writer",
     "stoker.streaming.CombinedStreamingDataset": "stoker.streaming.combined",
@@ -51,6 +53,7 @@ PATHS = {
     "stoker.streaming.resolver.Dir": "stoker.streaming.resolver",
     "stoker.streaming.serializers.Serializer": "stoker.streaming.serializers.base",
     "stoker.streaming.writer.BinaryWriter": "stoker.streaming.writer",
+    "stoker.utilities.train_test_split.train_test_split": "stoker.streaming.splits",
 }
 
 SOURCES = {module_name(relative(path)): path for path in walk(PACKAGE) if path.suffix == ".py"}

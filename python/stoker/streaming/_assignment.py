@@ -2,8 +2,12 @@
 """Which rows of an epoch's global batches a rank and a DataLoader worker deliver. Pure arithmetic.
 
 Global batch j covers positions [start + j*G, start + (j+1)*G) with G = batch_size * world_size; rank r delivers the
-r-th part of its rows (the plan says which positions those are). torch takes batches from its workers in turn, so worker w builds the batches j = w, w + W, ...: what a
-rank delivers, and in which order, does not depend on the number of workers.
+r-th part of its rows (the plan says which positions those are). torch takes batches from its workers in turn, so worker
+w builds the batches j = w, w + W, ...: what a rank delivers, and in which order, does not depend on the number of
+workers.
+
+With ``pad`` every rank has as many batches, all of them full: what a last short global batch does not give a rank is
+filled with repeated rows of it, which a mask marks as not valid.
 """
 
 from __future__ import annotations
@@ -34,6 +38,8 @@ class Cursor:
         batch_size: samples per batch and rank.
         drop_last: leave out the last global batch when it is not full.
         rank, world_size: this rank among all.
+        pad: fill up short global batches.
+        sizes: samples per batch and rank of each dataset of a mixture, when they differ; batch_size is the largest.
     """
 
     epoch: int
@@ -42,6 +48,8 @@ class Cursor:
     drop_last: bool = False
     rank: int = 0
     world_size: int = 1
+    pad: bool = False
+    sizes: tuple[int, ...] = ()
 
     @property
     def global_batch(self) -> int:
@@ -57,7 +65,8 @@ class Cursor:
     def num_batches(self, total: int) -> int:
         """Return the batches of this rank."""
         full, tail = divmod(max(total - self.start, 0), self.global_batch)
-        return full + (not self.drop_last and self._tail_size(tail) > 0)
+        has_tail = tail > 0 if self.pad else self._tail_size(tail) > 0
+        return full + (has_tail and not self.drop_last)
 
     def num_samples(self, total: int) -> int:
         """Return the samples of this rank."""
@@ -65,21 +74,24 @@ class Cursor:
         return full * self.batch_size + (0 if self.drop_last else self._tail_size(tail))
 
     def _tail_size(self, tail: int) -> int:
-        """Return this rank's part of a last global batch of ``tail`` samples, shared as evenly as can be."""
+        """Return this rank's part of a global batch of ``tail`` samples, shared as evenly as can be."""
         return (self.rank + 1) * tail // self.world_size - self.rank * tail // self.world_size
+
+    def batch(self, total: int, number: int) -> Slice:
+        """Return what makes up a batch of this rank; with ``pad`` the last one may have fewer rows, or none."""
+        begin = self.start + number * self.global_batch
+        return self.share(begin, min(self.global_batch, total - begin))
+
+    def share(self, begin: int, size: int) -> Slice:
+        """Return this rank's rows of a global batch."""
+        return Slice(begin, size, self.rank * size // self.world_size, self._tail_size(size))
 
     def slices(self, total: int, worker: int, num_workers: int) -> Iterator[Slice]:
         """Yield what one worker of this rank delivers, in order."""
-        step, size = self.global_batch, self.batch_size
         if num_workers == 1 and self.world_size == 1:
             for begin in range(self.start, self.end(total), _BLOCK):
                 count = min(_BLOCK, self.end(total) - begin)
                 yield Slice(begin, count, 0, count)
             return
-        full = max(total - self.start, 0) // step
-        for j in range(worker, full, num_workers):
-            yield Slice(self.start + j * step, step, self.rank * size, size)
-        tail = max(total - self.start, 0) % step
-        if tail and not self.drop_last and full % num_workers == worker and self._tail_size(tail):
-            first = self.rank * tail // self.world_size
-            yield Slice(self.start + full * step, tail, first, self._tail_size(tail))
+        for number in range(worker, self.num_batches(total), num_workers):
+            yield self.batch(total, number)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Literal
@@ -17,8 +17,11 @@ from torch.utils.data import IterableDataset
 from stoker import environment
 from stoker.exceptions import InvalidArgumentError
 from stoker.streaming._assignment import Cursor
+from stoker.streaming._handed import Handed
 from stoker.streaming._order import ShuffleMode
 from stoker.streaming._progress import Progress
+from stoker.streaming._rows import Rows, RowsOf
+from stoker.streaming._steps import Mark, SliceSteps, Stepper, Steps
 
 OnError = Literal["raise", "skip"]
 _CELL_BYTES = 1 << 16
@@ -62,12 +65,12 @@ class EpochDataset(IterableDataset[Any]):
         self._next_epoch = 1
         self._resume_at = 0
         self._loaded = False  # a state was loaded and not used yet
-        self._position: tuple[int, int] | None = (
-            None  # (epoch, samples) of the running plain iteration
-        )
-        self._cursor: Cursor | None = None  # these three are set by StreamingDataLoader
+        self._handed: Handed | None = None  # by the running or last plain iteration
+        self._changes = 0
+        self._cursor: Cursor | None = None  # these four are set by StreamingDataLoader
         self._cell: SharedCell | None = None
         self._on_error: OnError = "raise"
+        self._stepper: Stepper | None = None
 
     # ---- what a kind of dataset says
 
@@ -75,11 +78,37 @@ class EpochDataset(IterableDataset[Any]):
     def epoch_samples(self, epoch: int) -> int:
         """Return the samples of an epoch, on all ranks together."""
 
+    @property
     @abstractmethod
+    def groups(self) -> tuple[tuple[Any, ...], ...]:
+        """The StreamingDatasets that are read, in groups side by side; what `Rows` call parts."""
+
+    @abstractmethod
+    def epoch_rows(self, epoch: int) -> RowsOf:
+        """Return which samples make up a slice of an epoch. Later settings do not touch it."""
+
+    @abstractmethod
+    def read_rows(self, rows: list[Rows], on_error: OnError) -> Iterator[Any]:
+        """Return an iterator over the samples of rows."""
+
     def samples(
         self, cursor: Cursor, worker: int, num_workers: int, on_error: OnError
     ) -> Iterator[Any]:
         """Return an iterator over what one worker of a rank delivers. Later settings do not touch it."""
+        if self.batched:
+            batches = self.steps(cursor).batches(worker, num_workers)
+            return (sample for rows in batches for sample in self.read_rows(rows, on_error))
+        rows_of, total = self.epoch_rows(cursor.epoch), self.epoch_samples(cursor.epoch)
+
+        def read() -> Iterator[Any]:
+            for part in cursor.slices(total, worker, num_workers):
+                yield from self.read_rows(rows_of(part), on_error)
+
+        return read()
+
+    @abstractmethod
+    def ids(self, rows: list[Rows]) -> Iterable[Any]:
+        """Return what people call the samples of rows, see `StreamingDataLoader.order`."""
 
     @abstractmethod
     def progress(self, epoch: int, position: int) -> Progress:
@@ -109,9 +138,36 @@ class EpochDataset(IterableDataset[Any]):
     def close(self) -> None:
         """Close all files; they open again when needed."""
 
+    @property
+    def python_transform(self) -> str | None:
+        """Name of a Python function that makes samples of what the groups give; None = there is none."""
+        return None
+
     def random_order(self) -> bool:
         """Return whether epochs differ."""
         return True
+
+    # ---- what some kinds do in their own way
+
+    @property
+    def batched(self) -> bool:
+        """Whether batches are more than slices of the positions: then `steps` says what they are."""
+        return False
+
+    def steps(self, cursor: Cursor) -> Steps:
+        """Return the batches of the rest of an epoch. Later settings do not touch them."""
+        return SliceSteps(self, cursor)
+
+    @property
+    def changes(self) -> int:
+        """How often something was set that holds at once, also for an iteration that runs."""
+        return self._changes
+
+    def begin(self, cursor: Cursor) -> None:
+        """Get ready for an iteration."""
+
+    def rebase(self, start: Progress, position: int) -> None:
+        """Let what was set hold from this position on in the epoch that began with ``start``."""
 
     # ---- iterating
 
@@ -128,6 +184,8 @@ class EpochDataset(IterableDataset[Any]):
     def __len__(self) -> int:
         """Return the samples this rank iterates over in an epoch."""
         cursor = self._own_cursor(0)
+        if self.batched:
+            return self.steps(cursor).count()  # of one sample each
         return cursor.num_samples(self.epoch_samples(cursor.epoch))
 
     def __iter__(self) -> Iterator[Any]:
@@ -142,39 +200,75 @@ class EpochDataset(IterableDataset[Any]):
                 warn_of_copies()
             cursor = self._own_cursor(self._resume_at)
             self._resume_at, self._loaded = 0, False
-            self._position = (cursor.epoch, cursor.start)
-            return self._counted(
-                cursor, self.samples(cursor, world.worker, world.num_workers, self._on_error)
-            )
+            samples, self._handed = self._begun(cursor)
+            return self._counted(cursor, samples, self._handed)
         if self._cell is not None:
             shared = self._cell.get()
             cursor = replace(cursor, **shared["cursor"])
             self.adopt(shared["settings"])
+            if self._stepper is not None:
+                self._stepper.adopt(shared["stepper"])
+        if self._stepper is not None:
+            steps = self._stepper.steps(self, cursor)
+            return self._lists(steps.batches(world.worker, world.num_workers), self._on_error)
         return self.samples(cursor, world.worker, world.num_workers, self._on_error)
 
-    def _counted(self, cursor: Cursor, samples: Iterator[Any]) -> Iterator[Any]:
+    def _lists(self, batches: Iterator[list[Rows]], on_error: OnError) -> Iterator[list[Any]]:
+        """Yield the samples of each batch."""
+        for rows in batches:
+            yield list(self.read_rows(rows, on_error))
+
+    def _begun(self, cursor: Cursor) -> tuple[Iterator[Any], Handed]:
+        """Start reading without a StreamingDataLoader."""
+        self.begin(cursor)
+        world = environment.detect()
+        samples = self.samples(cursor, world.worker, world.num_workers, self._on_error)
+        start, total = self.progress(cursor.epoch, cursor.start), self.epoch_samples(cursor.epoch)
+        steps = self.steps(cursor) if self.batched else None
+        return samples, Handed(start, total, self.changes, steps, Mark(cursor.start))
+
+    def _counted(self, cursor: Cursor, samples: Iterator[Any], handed: Handed) -> Iterator[Any]:
         """Keep count for `state_dict` and move to the next epoch at the end."""
-        position, total = cursor.start, self.epoch_samples(cursor.epoch)
-        for sample in samples:
-            position = min(position + cursor.world_size, cursor.end(total))
-            self._position = (cursor.epoch, position)
+        marks = _marks_of_samples(cursor, handed)
+        while True:
+            if handed.changes != self.changes and self._handed is handed:
+                self.rebase(handed.start, handed.position)
+                cursor = replace(cursor, start=handed.position)
+                samples, handed = self._begun(cursor)
+                self._handed = handed
+                marks = _marks_of_samples(cursor, handed)
+            try:
+                sample = next(samples)
+            except StopIteration:
+                break
+            handed.mark = next(marks)
             yield sample
-        self._position = (cursor.epoch, total)
+        handed.finished = True
         self._next_epoch = cursor.epoch + 1
 
     @contextmanager
     def lent_to_loader(
-        self, cursor: Cursor, cell: SharedCell | None, on_error: OnError
+        self,
+        cursor: Cursor,
+        cell: SharedCell | None,
+        on_error: OnError,
+        stepper: Stepper | None = None,
     ) -> Iterator[None]:
-        """Let iterations (and workers) that start inside belong to a StreamingDataLoader."""
+        """Let iterations (and workers) that start inside belong to a StreamingDataLoader.
+
+        With a stepper they yield whole batches, as lists of samples.
+        """
         if cell is not None:
             shared = {"epoch": cursor.epoch, "start": cursor.start, "drop_last": cursor.drop_last}
-            cell.set({"cursor": shared, "settings": self.settings()})
+            stepping = None if stepper is None else stepper.settings()
+            cell.set({"cursor": shared, "settings": self.settings(), "stepper": stepping})
         self._cursor, self._cell, self._on_error = cursor, cell, on_error
+        self._stepper = stepper
         try:
             yield
         finally:
             self._cursor, self._cell, self._on_error = None, None, "raise"
+            self._stepper = None
 
     # ---- epochs and states
 
@@ -183,7 +277,7 @@ class EpochDataset(IterableDataset[Any]):
         if isinstance(epoch, bool) or not isinstance(epoch, int) or epoch < 0:
             msg = f"epoch={epoch!r} must be an int of at least 0."
             raise InvalidArgumentError(msg)
-        self._next_epoch, self._resume_at, self._position = epoch, 0, None
+        self._next_epoch, self._resume_at, self._handed = epoch, 0, None
 
     @property
     def current_epoch(self) -> int:
@@ -203,8 +297,19 @@ class EpochDataset(IterableDataset[Any]):
         if environment.detect().in_worker:
             msg = "state_dict() must be called in the main process: a worker does not know what was delivered."
             raise RuntimeError(msg)
-        epoch, position = self._position or (self._next_epoch, self._resume_at)
-        return self.progress(epoch, position).to_state()
+        if self._handed is None:
+            return self.progress(self._next_epoch, self._resume_at).to_state()
+        return self.state_of(self._handed)
+
+    def state_of(self, handed: Handed) -> dict[str, Any]:
+        """Return the state after what an iteration has handed out; what was set since holds from there on."""
+        if handed.changes == self.changes:
+            steps = None if handed.finished else handed.steps
+            return handed.progress().to_state() | (steps.state(handed.mark.done) if steps else {})
+        if handed.finished:
+            return self.progress(handed.start.epoch + 1, 0).to_state()
+        self.rebase(handed.start, handed.position)
+        return self.progress(handed.start.epoch, handed.position).to_state()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue after the samples that ``state`` counts as delivered.
@@ -213,9 +318,10 @@ class EpochDataset(IterableDataset[Any]):
             StateMismatchError: the state belongs to another dataset or other options.
         """
         epoch, position = self.check_state(state)
-        self._position = None
-        end = self._own_cursor(position).end(self.epoch_samples(epoch))
-        self._next_epoch, self._resume_at = (epoch + 1, 0) if position >= end else (epoch, position)
+        self._handed = None
+        cursor = replace(self._own_cursor(position), epoch=epoch)
+        finished = self.steps(cursor).left() == 0
+        self._next_epoch, self._resume_at = (epoch + 1, 0) if finished else (epoch, position)
         self._loaded = True
 
     def take_loaded_state(self) -> tuple[int, int] | None:
@@ -226,6 +332,17 @@ class EpochDataset(IterableDataset[Any]):
         found = self._next_epoch, self._resume_at
         self._resume_at = 0
         return found
+
+
+def _marks_of_samples(cursor: Cursor, handed: Handed) -> Iterator[Mark]:
+    """Yield what each sample of a plain iteration counts."""
+    if handed.steps is not None:
+        yield from handed.steps.marks()
+        return
+    position, end = cursor.start, cursor.end(handed.total)
+    while True:
+        position = min(position + cursor.world_size, end)
+        yield Mark(position)
 
 
 def checked_flag(name: str, value: object) -> bool:

@@ -15,7 +15,7 @@ def checked_members(owner: str, datasets: object) -> tuple[StreamingDataset, ...
 
     Raises:
         RuntimeError: one is no StreamingDataset.
-        InvalidArgumentError: there are none, one holds no samples, or one is there twice.
+        InvalidArgumentError: there are none, or one holds no samples.
     """
     if not isinstance(datasets, Sequence) or not datasets:
         msg = f"{owner} takes a list of one StreamingDataset or more, found {datasets!r}."

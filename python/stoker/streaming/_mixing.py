@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stoker import _core
-from stoker.exceptions import InvalidArgumentError
+from stoker.exceptions import InvalidArgumentError, StateMismatchError
 
 _SCALE = 1 << 32  # weights as integers add up to about this, so that every machine draws alike
 
@@ -20,10 +21,12 @@ class Segment:
     Attributes:
         position: samples of the epoch that came before.
         delivered: of each dataset among them.
+        batches: samples of the global batches that are drawn from each dataset; None: single samples are drawn.
     """
 
     position: int
     delivered: tuple[int, ...]
+    batches: tuple[int, ...] | None = None
 
 
 def checked_weights(weights: object, count: int) -> tuple[float, ...]:
@@ -54,38 +57,85 @@ def checked_weights(weights: object, count: int) -> tuple[float, ...]:
 class Mix:
     """The sources of the positions of one epoch from a segment's start on.
 
+    A draw gives a source one unit: a sample, or a batch, of which the last one may be short.
+
     Args:
-        sizes: units of each source in the epoch.
-        weights: add up to 1; None: in proportion to what is left, until all sources are empty.
-        key: of the random draws: seed, epoch, start of the segment.
-        delivered: units of each source that came before.
+        sizes: samples of each source in the epoch.
+        weights: add up to 1; None: in proportion to the units left, until all sources are empty.
+        seed, epoch: with the segment's position the key of the random draws.
+        segment: where these weights begin to hold.
     """
 
     def __init__(
         self,
         sizes: Sequence[int],
         weights: Sequence[float] | None,
-        key: Sequence[int],
-        delivered: Sequence[int],
+        seed: int,
+        epoch: int,
+        segment: Segment,
     ) -> None:
         """Find the end of the epoch."""
-        left = [size - before for size, before in zip(sizes, delivered, strict=True)]
-        shares = [1] * len(left)
+        self.segment = segment
+        self._left = [size - before for size, before in zip(sizes, segment.delivered, strict=True)]
+        self._units = segment.batches or (1,) * len(self._left)
+        draws = [-(-left // unit) for left, unit in zip(self._left, self._units, strict=True)]
+        shares = [1] * len(draws)
         if weights is not None:
             shares = [max(round(weight * _SCALE), 1) if weight > 0 else 0 for weight in weights]
-        self._mixture = _core.Mixture(left, shares, list(key), exhaust=weights is None)
-        self._before = delivered
+        key = [seed, epoch, segment.position]
+        self._mixture = _core.Mixture(draws, shares, key, exhaust=weights is None)
 
     @property
     def size(self) -> int:
         """Draws until the epoch ends."""
         return self._mixture.size
 
+    @property
+    def end(self) -> int:
+        """Samples of the whole epoch."""
+        return self.position(self.size)
+
     def sources(self, first: int, count: int) -> list[int]:
         """Return the sources of the draws [first, first + count)."""
         return self._mixture.fill(first, count)
 
     def delivered(self, draw: int) -> list[int]:
-        """Return the units of each source that come before a draw, in the whole epoch."""
-        drawn = self._mixture.drawn_before(draw)
-        return [before + more for before, more in zip(self._before, drawn, strict=True)]
+        """Return the samples of each source that come before a draw, in the whole epoch."""
+        return [
+            before + min(drawn * unit, left)
+            for before, drawn, unit, left in zip(
+                self.segment.delivered,
+                self._mixture.drawn_before(draw),
+                self._units,
+                self._left,
+                strict=True,
+            )
+        ]
+
+    def position(self, draw: int) -> int:
+        """Return the samples of all sources that come before a draw, in the whole epoch."""
+        return sum(self.delivered(draw))
+
+    def draw_at(self, position: int) -> int:
+        """Return the draw that begins at a position of the epoch.
+
+        Raises:
+            StateMismatchError: none does: it lies before the segment, within a batch or past the end.
+        """
+        if self.segment.batches is None:
+            draw = position - self.segment.position
+            found = 0 <= draw <= self.size
+        else:
+            draw = bisect_left(range(self.size), position, key=self.position)
+            found = self.position(draw) == position
+        if not found:
+            msg = (
+                f"The state's position {position} does not fit its `segment`, which begins at {self.segment.position}: no "
+                f"draw begins there. It was cut or altered."
+            )
+            raise StateMismatchError(msg)
+        return draw
+
+    def segment_from(self, position: int, batches: tuple[int, ...] | None) -> Segment:
+        """Return the segment that goes on at a position where a draw begins."""
+        return Segment(position, tuple(self.delivered(self.draw_at(position))), batches)

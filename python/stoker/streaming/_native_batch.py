@@ -2,16 +2,14 @@
 """Whether C++ threads can build the batches of a dataset, and how.
 
 Decided once per loader, by `plan_batches`: each leaf must be of a kind the engine knows, and the batch must be what
-torch's default collate would make of the samples. `NativeBatches` then runs one epoch.
+torch's default collate would make of the samples. `_native_run` then runs one epoch.
 """
 
 from __future__ import annotations
 
-import atexit
 import copy
 import struct
-import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any
@@ -22,7 +20,6 @@ from torch.utils.data import default_collate
 
 from stoker import _core, pytree
 from stoker.exceptions import CorruptDataError, StokerError
-from stoker.streaming._assignment import Cursor
 from stoker.streaming.index import DatasetIndex
 from stoker.streaming.item_loader import TokensLoader
 from stoker.streaming.item_loader.pytree import LeafKind, leaf_kinds
@@ -35,6 +32,8 @@ from stoker.streaming.serializers.array import (
 from stoker.vision import Compose
 
 Builder = Callable[[list[Any]], Any]
+EnginePart = tuple[_core.ChunkOpener, int, list[int], list[int]]
+"""(opener, seed of transforms, items of every chunk, tokens of every chunk or nothing): a dataset for the engine."""
 _MARK = "\0leaf"
 _HEADER_WORDS = 2  # of numpy and tensor leaves: dtype, rank
 DEPTH = 4  # batches in work ahead of the consumer
@@ -74,6 +73,7 @@ class BatchPlan:
         chunk_sizes: items (token blocks) of every chunk.
         chunk_tokens: tokens of every chunk, or nothing.
         pool: memory of the batches of all epochs.
+        layout: equal for datasets whose samples this plan can put in one batch.
     """
 
     spec: _core.BatchSpec
@@ -82,6 +82,7 @@ class BatchPlan:
     chunk_sizes: list[int]
     chunk_tokens: list[int]
     pool: _core.SlabPool
+    layout: tuple[Any, ...]
 
     def describe(self) -> str:
         """Return what is decoded, for `explain`."""
@@ -101,7 +102,8 @@ def plan_tokens(index: DatasetIndex, loader: TokensLoader, rows: int) -> BatchPl
     tokens = [dim or 0 for dim in index.columns.dim]
     column = Column(shown, (block_size,), what=f"blocks of {block_size} tokens of {shown[0].name}")
     sizes = [count // block_size for count in tokens]
-    return BatchPlan(spec, [column], lambda columns: columns[0], sizes, tokens, _pool(spec))
+    layout = (block_size, stored.str, view, to_int64)
+    return BatchPlan(spec, [column], lambda columns: columns[0], sizes, tokens, _pool(spec), layout)
 
 
 def plan_samples(
@@ -148,7 +150,30 @@ def plan_samples(
                 raise NotNativeError(msg)
             columns.append(_add_leaf(spec, path, data_format, kind, element, leaf))
     spec.lay_out()
-    return BatchPlan(spec, columns, build, index.columns.chunk_size, [], _pool(spec))
+    layout = (
+        index.config["data_spec"],
+        *(kind for _, _, kind, *_ in kinds),
+        *((c.element, c.shape, c.permuted) for c in columns),
+        *(repr(composes[number]) for number in sorted(composes)),
+    )
+    sizes = index.columns.chunk_size
+    return BatchPlan(spec, columns, build, sizes, [], _pool(spec), layout)
+
+
+def plan_together(plans: list[BatchPlan]) -> BatchPlan:
+    """Return the plan for batches that mix the samples of several datasets.
+
+    Raises:
+        NotNativeError: their samples differ.
+    """
+    for number, plan in enumerate(plans):
+        if plan.layout != plans[0].layout:
+            msg = (
+                f"the samples of its datasets 0 ({plans[0].describe()}) and {number} ({plan.describe()}) differ in kind, "
+                "shape or transforms"
+            )
+            raise NotNativeError(msg)
+    return plans[0]
 
 
 def _pool(spec: _core.BatchSpec) -> _core.SlabPool:
@@ -292,108 +317,3 @@ def _build_like(template: Any) -> Builder:
     if kind is list:
         return lambda columns: [child(columns) for child in children]
     return lambda columns: kind(child(columns) for child in children)
-
-
-# ---- running
-
-_RUNNING: weakref.WeakSet[NativeBatches] = weakref.WeakSet()
-
-
-class NativeBatches:
-    """The batches of one epoch on one rank. Threads start here; `close` joins them.
-
-    Args:
-        plan: how.
-        make: (start position, threads ...) -> a fresh engine; called again in a forked child.
-        cursor: which part of the epoch.
-        pin_memory: batches lie in pinned memory.
-        depth: batches in work.
-    """
-
-    def __init__(
-        self,
-        plan: BatchPlan,
-        make: Callable[[int], _core.BatchLoader],
-        cursor: Cursor,
-        *,
-        pin_memory: bool,
-        depth: int,
-    ) -> None:
-        """Start the threads."""
-        self._plan, self._make, self._cursor = plan, make, cursor
-        self._pin, self._depth = pin_memory, depth
-        self._delivered = 0
-        self._slabs: list[torch.Tensor] = []
-        self.skipped = 0
-        self._engine = self._start()
-        _RUNNING.add(self)
-
-    def _start(self) -> _core.BatchLoader:
-        engine = self._make(self._cursor.start + self._delivered * self._cursor.global_batch)
-        engine.set_views(
-            [(number, c.element, c.shape) for number, c in enumerate(self._plan.columns)]
-        )
-        if self._pin:
-            self._slabs = []
-            for _ in range(self._depth):
-                self._offer(engine)
-        return engine
-
-    def _offer(self, engine: _core.BatchLoader) -> None:
-        slab = torch.empty(self._plan.spec.slab_bytes, dtype=torch.uint8, pin_memory=True)
-        self._slabs.append(slab)
-        engine.offer(slab.numpy())
-
-    def __iter__(self) -> Iterator[Any]:
-        """Return this object."""
-        return self
-
-    def __next__(self) -> Any:
-        """Return the next batch.
-
-        Raises:
-            StokerError: of the first sample, in order, that cannot be read.
-        """
-        if self._engine.forked:  # the threads stayed in the parent: go on from here with own ones
-            self._engine = self._start()
-        found = self._engine.next(not self._pin)
-        if found is None:
-            self.close()
-            raise StopIteration
-        _, rows, skipped, columns = found
-        self._delivered += 1
-        self.skipped += skipped
-        if self._pin:
-            self._fill_from_slab(columns, rows)
-        for number, column in enumerate(self._plan.columns):
-            if column.permuted:
-                columns[number] = columns[number].permute(0, 3, 1, 2)
-        return self._plan.build(columns)
-
-    def _fill_from_slab(self, columns: list[Any], rows: int) -> None:
-        """Put views of the pinned tensor in place of the columns that are tensors."""
-        slab = self._slabs.pop(0)
-        for number, column in enumerate(self._plan.columns):
-            if column.element is None:
-                continue
-            dtype = column.element[1] or torch.from_numpy(np.empty(0, column.element[0])).dtype
-            shape = (rows, *column.shape)
-            size = int(np.prod(shape)) * dtype.itemsize
-            offset = self._plan.spec.offset(number)
-            columns[number] = slab[offset : offset + size].view(dtype).view(shape)
-        self._offer(self._engine)
-
-    def stats(self) -> dict[str, int]:
-        """Return the engine's counters."""
-        return self._engine.stats()
-
-    def close(self) -> None:
-        """Stop and join the threads. Batches handed out stay valid."""
-        self._engine.close()
-
-
-@atexit.register
-def _close_all() -> None:
-    """Threads must not outlive the interpreter."""
-    for running in list(_RUNNING):
-        running.close()

@@ -40,8 +40,9 @@ class DatasetProgress(Progress):
 
     Attributes:
         dataset: fingerprint of the dataset's index.
-        samples: items of the dataset after subsampling.
+        samples: items of the dataset after subsampling, subset and filter.
         order_version, shuffle, seed, window, num_canonical_nodes, subsample: what the order is made from.
+        selection: "all" (of the subsampled dataset), or 16 hex digits of the item ranges of a subset or filter.
     """
 
     dataset: str
@@ -52,6 +53,7 @@ class DatasetProgress(Progress):
     window: int
     num_canonical_nodes: int
     subsample: float
+    selection: str
 
 
 def check_fields(

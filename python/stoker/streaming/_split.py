@@ -39,16 +39,12 @@ def subsample(counts: list[int], fraction: float, *, shuffle: bool, seed: int) -
     starts = [end - count for end, count in zip(ends, counts, strict=True)]
     if fraction == 1:
         return starts, ends
-    wanted = int(sum(counts) * fraction * (1 + _ROUNDING))
+    wanted = part_of(sum(counts), fraction)
     begins: list[int] = []
     stops: list[int] = []
     copy = 0
     while wanted > 0:
-        low, high = seed % _HALF, seed // _HALF  # RandomState takes 32 bits at a time
-        key = [low, *([high] if high else []), *([copy] if copy else [])]
-        order = (
-            np.random.RandomState(key).permutation(len(counts)) if shuffle else range(len(counts))
-        )
+        order = random_state(seed, copy).permutation(len(counts)) if shuffle else range(len(counts))
         for k in order:
             take = min(counts[k], wanted)
             begins.append(starts[k])
@@ -58,3 +54,14 @@ def subsample(counts: list[int], fraction: float, *, shuffle: bool, seed: int) -
                 break
         copy += 1
     return begins, stops
+
+
+def part_of(count: int, fraction: float) -> int:
+    """Return the whole part of ``count * fraction``, as if ``fraction`` were the decimal number that was meant."""
+    return int(count * fraction * (1 + _ROUNDING))
+
+
+def random_state(seed: int, copy: int = 0) -> np.random.RandomState:
+    """Return numpy's RandomState([seed]), or [seed, copy] for copies after the first; seeds have up to 63 bits."""
+    low, high = seed % _HALF, seed // _HALF  # RandomState takes 32 bits at a time
+    return np.random.RandomState([low, *([high] if high else []), *([copy] if copy else [])])

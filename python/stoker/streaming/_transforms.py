@@ -7,7 +7,7 @@ and the numbers that say which sample it is, so that their random numbers depend
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -131,20 +131,10 @@ def resolve_transforms(
 def _of_leaves(
     named: dict[Path, Any], index: DatasetIndex, serializers: dict[str, Serializer]
 ) -> Transforms:
-    if index.spec is None or index.loader_name != "PyTreeLoader":
-        msg = "Transforms by leaf need a dataset of PyTreeLoader; give a function of the sample instead."
-        raise InvalidArgumentError(msg)
-    numbers = _leaf_paths(index.spec)
+    numbers = leaf_numbers("transform", named, index)
     kinds = leaf_kinds(index.config, serializers)
     leaves, undecoded = [], set()
-    for path, given in named.items():
-        number = numbers.get(path)
-        if number is None:
-            shown = path[0] if len(path) == 1 else path
-            known = ", ".join(repr(p[0] if len(p) == 1 else p) for p in numbers)
-            hint = "Give it by key: transform={key: ...}. " if not path else ""
-            msg = f"transform: no leaf {shown!r} in the samples of {index.directory}. {hint}Leaves: {known}."
-            raise InvalidArgumentError(msg)
+    for number, (path, given) in zip(numbers, named.items(), strict=True):
         function = as_compose(given) or given
         if not callable(function):
             msg = f"transform: the value for {path!r} must be a callable, found {function!r}."
@@ -153,6 +143,34 @@ def _of_leaves(
         if isinstance(function, Compose) and kinds[number][2] == "jpeg":
             undecoded.add(number)
     return Transforms(tuple(leaves), undecoded=frozenset(undecoded))
+
+
+def leaf_numbers(argument: str, paths: Iterable[Path], index: DatasetIndex) -> list[int]:
+    """Return the number, in flatten order, of the leaf at each path.
+
+    Args:
+        argument: that named the paths, for messages.
+        paths: keys that lead to a leaf.
+        index: of the dataset.
+
+    Raises:
+        InvalidArgumentError: the samples are no trees, or a path leads to no leaf.
+    """
+    if index.spec is None or index.loader_name != "PyTreeLoader":
+        msg = f"{argument}: leaves by key need a dataset of PyTreeLoader; give a function of the sample instead."
+        raise InvalidArgumentError(msg)
+    known = _leaf_paths(index.spec)
+    found = []
+    for path in paths:
+        number = known.get(path)
+        if number is None:
+            shown = path[0] if len(path) == 1 else path
+            leaves = ", ".join(repr(p[0] if len(p) == 1 else p) for p in known)
+            hint = f"Give it by key: {argument}={{key: ...}}. " if not path else ""
+            msg = f"{argument}: no leaf {shown!r} in the samples of {index.directory}. {hint}Leaves: {leaves}."
+            raise InvalidArgumentError(msg)
+        found.append(number)
+    return found
 
 
 def _leaf_paths(spec: pytree.TreeSpec) -> dict[Path, int]:

@@ -3,36 +3,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from stoker.exceptions import InvalidArgumentError, StateMismatchError
 from stoker.streaming._assignment import Cursor, Slice
 from stoker.streaming._epochs import EpochDataset, OnError
 from stoker.streaming._members import checked_members, member_states, open_members
+from stoker.streaming._mixed_progress import (
+    METHODS,
+    MixedProgress,
+    as_plain,
+    read_progress,
+    segment_of,
+)
 from stoker.streaming._mixing import Mix, Segment, checked_weights
 from stoker.streaming._order import ShuffleMode, checked_seed
-from stoker.streaming._progress import Progress, check_delivered, check_fields, checked_place
+from stoker.streaming._per_stream import PerStreamSteps
+from stoker.streaming._progress import Progress, check_fields
+from stoker.streaming._rows import Rows, RowsOf
+from stoker.streaming._steps import SliceSteps, Steps
 from stoker.streaming.dataset import StreamingDataset
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CombinedProgress(Progress):
-    """The state of a mixture.
-
-    Attributes:
-        datasets: states of the members, without place.
-        seed, iterate_over_all: of the choice.
-        weights: adding up to 1; None: in proportion to what is left.
-        segment: since when these weights hold in this epoch: {"position", "delivered": of each dataset before it}.
-    """
-
-    datasets: list[dict[str, Any]]
-    seed: int
-    iterate_over_all: bool
-    weights: list[float] | None
-    segment: dict[str, Any]
 
 
 class CombinedStreamingDataset(EpochDataset):
@@ -43,12 +34,14 @@ class CombinedStreamingDataset(EpochDataset):
     members' own transforms apply; their drop_last does not.
 
     Args:
-        datasets: StreamingDatasets.
+        datasets: StreamingDatasets. One may come several times: each takes its samples from the start.
         seed: of the choice, 0 <= seed < 2**63.
         weights: a number of at least 0 for each dataset. None = in proportion to the datasets' sizes.
         iterate_over_all: True: an epoch holds every sample of every dataset exactly once, and all datasets end together
             (no weights are possible). False: it ends before the first draw from a dataset that has no more.
-        batching_method: "stratified": each sample is chosen for itself.
+        batching_method: "stratified": each sample is chosen for itself. "per_stream": each global batch is, and comes
+            from one dataset; weights are then shares of batches. The loader's batch_size may have a size per dataset,
+            and a dataset's last batch, which comes in the middle of an epoch, may be short (drop_last leaves it out).
         force_override_state_dict: when loading a state that does not fit, warn and let the local options win.
         drop_last: as for StreamingDataset.
 
@@ -74,25 +67,29 @@ class CombinedStreamingDataset(EpochDataset):
         if iterate_over_all and weights is not None:
             msg = "With weights an epoch cannot hold every sample exactly once: pass iterate_over_all=False too."
             raise InvalidArgumentError(msg)
-        if batching_method != "stratified":
-            msg = f"batching_method={batching_method!r} is unknown; use 'stratified'."
+        if batching_method not in METHODS:
+            msg = f"batching_method={batching_method!r} is unknown; use {' or '.join(map(repr, METHODS))}."
             raise InvalidArgumentError(msg)
+        self._batching_method = batching_method
         self._iterate_over_all = bool(iterate_over_all)
-        self._weights = None if iterate_over_all else self._shares(weights)
+        self._weights = None
+        if not iterate_over_all:
+            given = self._sizes() if weights is None else weights
+            self._weights = checked_weights(given, len(self._datasets))
+        self._set_weights: tuple[float, ...] | None = None
         self._force = force_override_state_dict
-        # Of the epoch in which a state was loaded, or weights were set in the middle; others begin at 0.
+        # Where the weights in force begin to hold in the epoch that runs, or was loaded; in others they do at 0.
         self._segment: tuple[int, Segment] | None = None
+        self._loaded_at: tuple[int, int] | None = (
+            None  # (epoch, position) of a state that no iteration has used yet
+        )
         self._mixes: dict[tuple[Any, ...], Mix] = {}
-
-    def _shares(self, weights: Sequence[float] | None) -> tuple[float, ...]:
-        given = self._sizes() if weights is None else weights
-        return checked_weights(given, len(self._datasets))
 
     def _sizes(self) -> list[int]:
         return [dataset.num_samples for dataset in self._datasets]
 
     def __repr__(self) -> str:
-        return f"CombinedStreamingDataset({self._datasets!r}, weights={self._weights!r})"
+        return f"CombinedStreamingDataset({self._datasets!r}, weights={self.weights!r})"
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle options and state; the native mixture is made anew in the other process."""
@@ -104,12 +101,24 @@ class CombinedStreamingDataset(EpochDataset):
         return self._datasets
 
     @property
+    def groups(self) -> tuple[tuple[StreamingDataset, ...], ...]:
+        """The datasets that are read: one group."""
+        return (self._datasets,)
+
+    @property
+    def batched(self) -> bool:
+        """Whether each batch is from one dataset."""
+        return self._batching_method == "per_stream"
+
+    @property
     def weights(self) -> tuple[float, ...] | None:
-        """What the datasets' samples are drawn by, adding up to 1; None: each sample once."""
-        return self._weights
+        """What the datasets are drawn by now, adding up to 1; None: each sample once."""
+        return self._weights if self._set_weights is None else self._set_weights
 
     def set_weights(self, weights: Sequence[float]) -> None:
-        """Draw by other weights from the next iteration on, also one that goes on in the middle of an epoch.
+        """Draw by other weights: from the next batch on that is asked for, also in an epoch that runs.
+
+        A state keeps them. When ranks are several, set them on all ranks between the same two batches.
 
         Raises:
             InvalidArgumentError: weights that do not fit, or iterate_over_all=True.
@@ -118,62 +127,100 @@ class CombinedStreamingDataset(EpochDataset):
             msg = "With iterate_over_all=True every sample comes once; there are no weights to set."
             raise InvalidArgumentError(msg)
         shares = checked_weights(weights, len(self._datasets))
-        epoch, position = self._position or (self._next_epoch, self._resume_at)
-        if position:
-            self.begin_segment(epoch, position)
-        self._weights = shares
-
-    def begin_segment(self, epoch: int, position: int) -> None:
-        """Let what is set from now on count from this position of this epoch only."""
-        if position == 0:
-            self._segment = None
+        if shares == self.weights:
             return
-        mix, segment = self._mix(epoch)
-        delivered = mix.delivered(position - segment.position)
-        self._segment = (epoch, Segment(position, tuple(delivered)))
+        if self._loaded_at is not None:
+            epoch, position = self._loaded_at
+            segment = self._segment_of(epoch)
+            self._segment = (
+                epoch,
+                self._mix(epoch, segment).segment_from(position, segment.batches),
+            )
+        self._set_weights = None if shares == self._weights else shares
+        self._changes += 1
 
     # ---- the order
+
+    def _first_segment(self, batches: tuple[int, ...] | None = None) -> Segment:
+        return Segment(0, (0,) * len(self._datasets), batches)
 
     def _segment_of(self, epoch: int) -> Segment:
         if self._segment is not None and self._segment[0] == epoch:
             return self._segment[1]
-        return Segment(0, (0,) * len(self._datasets))
+        return self._first_segment()
 
-    def _mix(self, epoch: int) -> tuple[Mix, Segment]:
-        segment = self._segment_of(epoch)
-        key = (epoch, segment, self._weights, tuple(self._sizes()))
+    def _segment_at(self, cursor: Cursor) -> Segment:
+        """Return the segment of an iteration."""
+        batches = None
+        if self.batched:
+            sizes = cursor.sizes or (cursor.batch_size,) * len(self._datasets)
+            batches = tuple(size * cursor.world_size for size in sizes)
+        if cursor.start == 0:
+            return self._first_segment(batches)
+        segment = self._segment_of(cursor.epoch)
+        if segment.batches == batches:
+            return segment
+        return self._mix(cursor.epoch, segment).segment_from(cursor.start, batches)
+
+    def _mix(self, epoch: int, segment: Segment) -> Mix:
+        key = (epoch, segment, self.weights, tuple(self._sizes()))
         if key not in self._mixes:
-            draws_key = (self._seed, epoch, segment.position)
-            made = Mix(self._sizes(), self._weights, draws_key, segment.delivered)
+            made = Mix(self._sizes(), self.weights, self._seed, epoch, segment)
             self._mixes = {key: made}  # of one epoch at a time
-        return self._mixes[key], segment
+        return self._mixes[key]
+
+    def begin(self, cursor: Cursor) -> None:
+        """Get ready for an iteration."""
+        self._segment = (cursor.epoch, self._segment_at(cursor))
+        self._loaded_at = None
+
+    def rebase(self, start: Progress, position: int) -> None:
+        """Let the weights hold from this position on in the epoch that began with ``start``."""
+        if not isinstance(start, MixedProgress):
+            msg = f"{type(start).__name__} is no state of a mixture"
+            raise TypeError(msg)
+        batches = segment_of(start.segment).batches
+        self._segment = (start.epoch, start.mix().segment_from(position, batches))
 
     def epoch_samples(self, epoch: int) -> int:
         """Return the samples of an epoch, on all ranks together."""
-        mix, segment = self._mix(epoch)
-        return segment.position + mix.size
+        return self._mix(epoch, self._segment_of(epoch)).end
 
-    def samples(
-        self, cursor: Cursor, worker: int, num_workers: int, on_error: OnError
-    ) -> Iterator[Any]:
-        """Return an iterator over what one worker of a rank delivers. Later settings do not touch it."""
-        mix, segment = self._mix(cursor.epoch)
-        plans = [dataset.epoch_plan(cursor.epoch) for dataset in self._datasets]
-        total = segment.position + mix.size
+    def epoch_rows(self, epoch: int) -> RowsOf:
+        """Return which samples make up a slice of an epoch, when batches are slices."""
+        segment = self._segment_of(epoch)
+        mix = self._mix(epoch, segment)
+        plans = [dataset.epoch_plan(epoch) for dataset in self._datasets]
 
-        def read(part: Slice) -> Iterator[Any]:
+        def rows(part: Slice) -> list[Rows]:
             first = part.begin + part.first - segment.position
             sources, before = mix.sources(first, part.rows), mix.delivered(first)
-            readers = []
-            for number, dataset in enumerate(self._datasets):
+            members = []
+            for number, plan in enumerate(plans):
                 start, count = before[number], sources.count(number)
-                items = enumerate(plans[number].fill(start, count), start)
-                readers.append(dataset.read(cursor.epoch, items, on_error))
-            for number in sources:
-                yield next(readers[number])
+                members.append(enumerate(plan.fill(start, count), start))
+            places = [next(members[number]) for number in sources]
+            positions, items = [place[0] for place in places], [place[1] for place in places]
+            return [Rows(sources, [epoch] * len(sources), positions, items)]
 
-        for part in cursor.slices(total, worker, num_workers):
-            yield from read(part)
+        return rows
+
+    def steps(self, cursor: Cursor) -> Steps:
+        """Return the batches of the rest of an epoch. Later settings do not touch them."""
+        if not self.batched:
+            return SliceSteps(self, cursor)
+        mix = self._mix(cursor.epoch, self._segment_at(cursor))
+        plans = [dataset.epoch_plan(cursor.epoch) for dataset in self._datasets]
+        return PerStreamSteps(plans, mix, cursor)
+
+    def read_rows(self, rows: list[Rows], on_error: OnError) -> Iterator[Any]:
+        """Return an iterator over the samples of rows."""
+        for part, epoch, position, item in zip(*rows[0], strict=True):
+            yield self._datasets[part].read_one(epoch, position, item, on_error)
+
+    def ids(self, rows: list[Rows]) -> Iterable[tuple[int, int]]:
+        """Return (number of the dataset, number in it) of the samples of rows."""
+        return zip(rows[0].parts, rows[0].items, strict=True)
 
     def set_shuffle(self, shuffle: ShuffleMode) -> None:
         """Shuffle all members or none, from the next iteration on."""
@@ -191,17 +238,19 @@ class CombinedStreamingDataset(EpochDataset):
 
     # ---- states
 
-    def progress(self, epoch: int, position: int) -> CombinedProgress:
+    def progress(self, epoch: int, position: int) -> MixedProgress:
         """Return a state of this dataset and its options."""
         segment = self._segment_of(epoch)
         if segment.position > position:  # the epoch was started again
-            segment = Segment(0, (0,) * len(self._datasets))
-        return CombinedProgress(
+            segment = self._first_segment()
+        return MixedProgress(
             datasets=member_states(self._datasets),
             seed=self._seed,
             iterate_over_all=self._iterate_over_all,
+            batching_method=self._batching_method,
             weights=None if self._weights is None else list(self._weights),
-            segment={"position": segment.position, "delivered": list(segment.delivered)},
+            set_weights=None if self._set_weights is None else list(self._set_weights),
+            segment=as_plain(segment),
             epoch=epoch,
             position=position,
         )
@@ -212,14 +261,28 @@ class CombinedStreamingDataset(EpochDataset):
         With force_override_state_dict other weights, another seed or more datasets than in the state hold from its
         position on; what was delivered before stays delivered.
         """
-        epoch, position = checked_place(state)
-        mine = self.progress(epoch, 0).to_state()
-        members = state.get("datasets")
-        if not isinstance(members, list) or not all(isinstance(m, dict) for m in members):
-            msg = (
-                "The state is not one of a CombinedStreamingDataset: it has no list of `datasets`."
-            )
-            raise StateMismatchError(msg)
+        found = read_progress(state)
+        mix, position = found.mix(), found.position
+        if self._fits(state):
+            segment = segment_of(found.segment)
+            weights = None if found.set_weights is None else tuple(found.set_weights)
+        else:
+            delivered = mix.delivered(mix.draw_at(position))
+            segment = self._forced_segment(position, delivered)
+            weights = None
+        if (
+            position and position == mix.end
+        ):  # also when here it would not be the end: that epoch is over
+            epoch, position = found.epoch + 1, 0
+        else:
+            epoch = found.epoch
+        self._segment = (epoch, segment) if position else None
+        self._set_weights, self._loaded_at = weights, (epoch, position) if position else None
+        return epoch, position
+
+    def _fits(self, state: dict[str, Any]) -> bool:
+        """Return whether a state is one of these datasets and options; else go on only by force."""
+        mine, members = self.progress(state["epoch"], 0).to_state(), state["datasets"]
         same = len(members) == len(self._datasets)
         if len(members) > len(self._datasets) or (not same and not self._force):
             msg = (
@@ -229,63 +292,36 @@ class CombinedStreamingDataset(EpochDataset):
             raise StateMismatchError(msg)
         for number, (theirs, ours) in enumerate(zip(members, mine["datasets"], strict=False)):
             same &= check_fields(theirs, ours, force=self._force, where=f" of dataset {number}")
-        ignored = ("datasets", "segment")
-        rest = {key: value for key, value in mine.items() if key not in ignored}
-        same &= check_fields(state, rest, force=self._force)
-        segment = _checked_segment(state.get("segment"), len(members))
-        if same:
-            self._segment = (epoch, segment) if segment.position else None
-        else:
-            self._adopt_foreign(state, epoch, position, segment)
-        check_delivered(position, self.epoch_samples(epoch))
-        return epoch, position
+        free = ("datasets", "segment", "set_weights")
+        rest = {key: value for key, value in mine.items() if key not in free}
+        return check_fields(state, rest, force=self._force) and same
 
-    def _adopt_foreign(
-        self, state: dict[str, Any], epoch: int, position: int, segment: Segment
-    ) -> None:
-        sizes = [member.get("samples", 0) for member in state["datasets"]]
-        key = (state["seed"], epoch, segment.position)
-        mix = Mix(sizes, state["weights"], key, segment.delivered)
-        if position - segment.position > mix.size:
-            check_delivered(position, segment.position + mix.size)
-        delivered = mix.delivered(position - segment.position)
+    def _forced_segment(self, position: int, delivered: list[int]) -> Segment:
+        """Return where a state of another mixture goes on in this one."""
         delivered += [0] * (len(self._datasets) - len(delivered))
         for number, (count, size) in enumerate(zip(delivered, self._sizes(), strict=True)):
             if count > size:
                 msg = f"The state has delivered {count} samples of dataset {number}, which holds {size}."
                 raise StateMismatchError(msg)
-        self._segment = (epoch, Segment(position, tuple(delivered))) if position else None
+        return Segment(position, tuple(delivered))
+
+    def set_epoch(self, epoch: int) -> None:
+        """Let the next iteration be epoch ``epoch`` (an int of at least 0) from its start."""
+        super().set_epoch(epoch)
+        self._loaded_at = None
 
     def settings(self) -> dict[str, Any]:
         """Return what workers that live on need to know, as plain values."""
         segment = None
         if self._segment is not None:
-            epoch, found = self._segment
-            segment = [epoch, found.position, list(found.delivered)]
+            segment = [self._segment[0], as_plain(self._segment[1])]
         members = [dataset.settings() for dataset in self._datasets]
-        return {"members": members, "weights": self._weights, "segment": segment}
+        return {"members": members, "set_weights": self._set_weights, "segment": segment}
 
     def adopt(self, settings: dict[str, Any]) -> None:
         """Take over `settings` of the same dataset in another process."""
         for dataset, its in zip(self._datasets, settings["members"], strict=True):
             dataset.adopt(its)
-        weights, segment = settings["weights"], settings["segment"]
-        self._weights = None if weights is None else tuple(weights)
-        self._segment = (
-            None if segment is None else (segment[0], Segment(segment[1], tuple(segment[2])))
-        )
-
-
-def _checked_segment(segment: Any, count: int) -> Segment:
-    if isinstance(segment, dict):
-        position, delivered = segment.get("position"), segment.get("delivered")
-        numbers: list[Any] = delivered if isinstance(delivered, list) else [None]
-        if (
-            type(position) is int
-            and len(numbers) == count
-            and all(type(number) is int and number >= 0 for number in numbers)
-            and sum(numbers) == position
-        ):
-            return Segment(position, tuple(numbers))
-    msg = f"The state's `segment` is {segment!r}; it was cut or altered."
-    raise StateMismatchError(msg)
+        weights, segment = settings["set_weights"], settings["segment"]
+        self._set_weights = None if weights is None else tuple(weights)
+        self._segment = None if segment is None else (segment[0], segment_of(segment[1]))

@@ -5,47 +5,45 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import Any, Literal, NoReturn
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
+from dataclasses import replace
+from typing import Any, Literal
 
 import torch
 from torch.utils.data import DataLoader, default_collate
 
-from stoker import _core, environment
+from stoker import environment
 from stoker.config import usable_cpus
 from stoker.exceptions import ClosedError, InvalidArgumentError
 from stoker.streaming._assignment import Cursor
+from stoker.streaming._engines import NativePlan, plan_native, start_native
 from stoker.streaming._epochs import EpochDataset, OnError, SharedCell
+from stoker.streaming._handed import Handed
+from stoker.streaming._loader_options import (
+    check_choices,
+    check_dataset,
+    check_together,
+    checked_batch_size,
+    countable,
+    raise_too_few,
+    reason_against_native,
+)
 from stoker.streaming._loader_stats import LoaderStats
-from stoker.streaming._native_batch import DEPTH, BatchPlan, NativeBatches, NotNativeError
+from stoker.streaming._native_batch import NotNativeError
+from stoker.streaming._native_run import NativeBatches, ZippedBatches
 from stoker.streaming._order import ShuffleMode
-from stoker.streaming._progress import Progress
+from stoker.streaming._planned import planned_ids
 from stoker.streaming._skipping import (
     Skipped,
     SkippingCollate,
     past_skipped,
     without_skipped,
 )
+from stoker.streaming._steps import Mark, Stepper, Steps
 from stoker.streaming._transformed import transformed
-from stoker.streaming.dataset import StreamingDataset
 
 Backend = Literal["auto", "native", "torch"]
-
-
-@dataclass(slots=True)
-class _Handed:
-    """What one iteration has handed out. Of its own, so that an older iterator never moves a newer one's.
-
-    Attributes:
-        start: the state it began with.
-        position: samples of the epoch, on all ranks.
-        closed: by the loader, in between.
-    """
-
-    start: Progress
-    position: int
-    closed: bool = False
 
 
 class StreamingDataLoader(DataLoader[Any]):
@@ -69,6 +67,11 @@ class StreamingDataLoader(DataLoader[Any]):
         batch_transform: batch -> batch, run on a thread beside the training loop, one batch after another.
         on_error: "skip" leaves damaged samples out of their batch (see `stats`); the positions of the others and of a
             resume stay what they are. Missing files and failing functions raise all the same.
+        pad: "mask": batches come as (batch, mask), all of batch_size samples, and as many on every rank: nothing is left
+            out, and what a last short global batch lacks is filled with samples of it for which the bool tensor ``mask``
+            of shape (batch_size,) is False. drop_last is then False unless it is given.
+        replicate: ranks in groups of so many (0 .. k - 1, k .. 2k - 1, ...) get the same batches, for tensor or pipeline
+            parallel models. It must divide the ranks.
         **kwargs: every other DataLoader argument (pin_memory, persistent_workers, prefetch_factor, ...).
 
     Raises:
@@ -82,7 +85,7 @@ class StreamingDataLoader(DataLoader[Any]):
         self,
         dataset: EpochDataset,
         *,
-        batch_size: int | None = 1,
+        batch_size: int | Sequence[int] | None = 1,
         num_workers: int | None = None,
         shuffle: ShuffleMode | None = None,
         drop_last: bool | None = None,
@@ -90,52 +93,50 @@ class StreamingDataLoader(DataLoader[Any]):
         backend: Backend = "auto",
         batch_transform: Callable[[Any], Any] | None = None,
         on_error: OnError = "raise",
+        pad: Literal["mask"] | None = None,
+        replicate: int = 1,
         **kwargs: Any,
     ) -> None:
         """Check the arguments; nothing is read and no worker starts."""
-        if not isinstance(dataset, EpochDataset):
-            msg = (
-                "StreamingDataLoader takes a StreamingDataset, CombinedStreamingDataset or ParallelStreamingDataset, found "
-                f"{type(dataset).__name__}. Use torch's DataLoader for others."
-            )
-            raise RuntimeError(msg)  # noqa: TRY004 - the class the field expects here
-        _check_choice("backend", backend, ("auto", "native", "torch"))
-        _check_choice("on_error", on_error, ("raise", "skip"))
+        check_dataset(dataset)
+        check_choices(backend, on_error, pad)
+        size = checked_batch_size(batch_size, dataset)
+        check_together(pad, on_error, size, replicate, kwargs)
         if shuffle is not None:
             dataset.set_shuffle(shuffle)
         if drop_last is not None:
             dataset.set_drop_last(drop_last)
-        if kwargs.get("in_order") is False:
-            msg = (
-                "in_order=False cannot be resumed exactly: batches would come in the order of luck."
-            )
-            raise InvalidArgumentError(msg)
         self._given_workers = num_workers
-        self._not_native = _reason_against(batch_size, collate_fn, kwargs)
+        self._not_native = reason_against_native(size, collate_fn, kwargs)
         self._backend, self._on_error = backend, on_error
         self._batch_transform = batch_transform
-        if on_error == "skip" and batch_size is not None:
+        self._size, self._pad, self._replicate = size, pad, replicate
+        whole = pad is not None or (dataset.batched and not size.single)
+        self._stepper = Stepper() if whole else None  # then workers give whole batches
+        torch_batch = countable(size, dataset)
+        if on_error == "skip" and not size.single:
             collate_fn = SkippingCollate(collate_fn or default_collate)
+        if self._stepper is not None:
+            collate_fn, torch_batch = collate_fn or default_collate, None
         with warnings.catch_warnings():
             if backend != "torch":  # they may become threads; `_decision` warns when they do not
                 warnings.filterwarnings("ignore", message="This DataLoader will create")
             super().__init__(
                 dataset,
-                batch_size=_countable(batch_size, dataset),
+                batch_size=torch_batch,
                 num_workers=num_workers or 0,
                 collate_fn=collate_fn,
                 **kwargs,
             )
-        self._batch_samples = batch_size or 1
-        self._plan: BatchPlan | None = None
+        self._plan: NativePlan | None = None
         self._decided: str | None = None  # the sentence of `explain`
         self._stats = LoaderStats("torch")
-        self._running: NativeBatches | None = None
+        self._running: NativeBatches | ZippedBatches | None = None
         self._cell: SharedCell | None = None  # for persistent workers
-        self._handed: _Handed | None = None  # by the running or last iteration
+        self._handed: Handed | None = None  # by the running or last iteration
         # What `state_dict` tells: the (epoch, position) that was set, or what was handed out since. One assignment
         # changes it, so Ctrl-C finds it whole.
-        self._at: tuple[int, int] | _Handed | None = None
+        self._at: tuple[int, int] | Handed | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle options and state; a running iteration and its memory stay in this process."""
@@ -151,12 +152,37 @@ class StreamingDataLoader(DataLoader[Any]):
     def __len__(self) -> int:
         """Return the batches of a whole epoch on this rank."""
         epoch = self._at[0] if isinstance(self._at, tuple) else max(self.current_epoch, 1)
-        return self._cursor(epoch, 0).num_batches(self.dataset.epoch_samples(epoch))
+        cursor = self._cursor(epoch, 0)
+        steps = self._steps(cursor)
+        if steps is not None:
+            return steps.count()
+        return cursor.num_batches(self.dataset.epoch_samples(epoch))
 
     def _cursor(self, epoch: int, start: int) -> Cursor:
         world = environment.detect()
-        drop_last = self.dataset.drop_last_in(world.world_size)
-        return Cursor(epoch, start, self._batch_samples, drop_last, world.rank, world.world_size)
+        same = self._replicate
+        if world.world_size % same:
+            msg = f"replicate={same} must divide the {world.world_size} ranks."
+            raise InvalidArgumentError(msg)
+        rank, size, pad = world.rank // same, world.world_size // same, self._pad is not None
+        drop_last = self.dataset.drop_last_in(1 if pad else size)
+        return Cursor(epoch, start, self._size.rows, drop_last, rank, size, pad, self._size.of_each)
+
+    def _steps(self, cursor: Cursor) -> Steps | None:
+        """Return the batches when they are no plain slices."""
+        if self._stepper is not None:
+            return self._stepper.steps(self.dataset, cursor)
+        return self.dataset.steps(cursor) if self.dataset.batched else None
+
+    def _marks(self, cursor: Cursor, handed: Handed) -> Iterator[Mark]:
+        """Yield what each batch counts, for as long as batches come."""
+        if handed.steps is not None:
+            yield from handed.steps.marks()
+            return
+        position, end = cursor.start, cursor.end(handed.total)
+        while True:
+            position = min(position + cursor.global_batch, end)
+            yield Mark(position)
 
     # ---- backend
 
@@ -173,7 +199,8 @@ class StreamingDataLoader(DataLoader[Any]):
         reason = "backend='torch' was asked for" if self._backend == "torch" else self._not_native
         if reason is None:
             try:
-                self._plan = _native_plan(self.dataset, self._batch_samples)
+                pad = self._pad is not None
+                self._plan = plan_native(self.dataset, self._size.rows, self._on_error, pad=pad)
             except NotNativeError as error:
                 reason = str(error)
         if self._plan is not None:
@@ -205,18 +232,27 @@ class StreamingDataLoader(DataLoader[Any]):
         self._adopt_state_of_dataset()
         at = self._at
         epoch, start = at if isinstance(at, tuple) else (self.current_epoch + 1, 0)
-        cursor, total = self._cursor(epoch, start), self.dataset.epoch_samples(epoch)
-        if cursor.start == 0 and total and cursor.num_batches(total) == 0:
-            _raise_too_few(cursor, total)
+        cursor = self._cursor(epoch, start)
+        batches, handed = self._begin(cursor)
+        return self._counted(cursor, batches, handed)
+
+    def _begin(self, cursor: Cursor) -> tuple[Iterator[Any], Handed]:
+        """Start an iteration, or go on with one after a change of the dataset."""
+        self.dataset.begin(cursor)
+        steps, total = self._steps(cursor), self.dataset.epoch_samples(cursor.epoch)
+        if cursor.start == 0 and total:
+            empty = cursor.num_batches(total) == 0
+            if empty if steps is None else next(steps.marks(), None) is None:
+                raise_too_few(cursor, total)
         if total:
             self._decide()
-        batches = self._start(cursor)
-        handed = _Handed(self.dataset.progress(epoch, start), start)
-        self._handed = handed
+        start = self.dataset.progress(cursor.epoch, cursor.start)
+        handed = Handed(start, total, self.dataset.changes, steps, Mark(cursor.start))
+        batches = self._start(cursor, steps)
+        self._handed = self._at = handed
         if self._batch_transform is not None:
             batches = transformed(batches, past_skipped(self._batch_transform))
-        self._at = handed
-        return self._counted(cursor, batches, handed)
+        return batches, handed
 
     def _adopt_state_of_dataset(self) -> None:
         """Continue where a state loaded into the dataset, and not into this loader, stopped."""
@@ -224,66 +260,62 @@ class StreamingDataLoader(DataLoader[Any]):
         if loaded is not None and not isinstance(self._at, tuple):
             self._at = loaded
 
-    def _start(self, cursor: Cursor) -> Iterator[Any]:
-        if self._plan is not None and isinstance(self.dataset, StreamingDataset):
-            return self._start_native(cursor, self._plan, self.dataset)
+    def _start(self, cursor: Cursor, steps: Steps | None) -> Iterator[Any]:
+        if self._plan is not None:
+            threads = self._threads()
+            pin_memory = bool(self.pin_memory) and torch.cuda.is_available()
+            self._running = start_native(
+                self.dataset,
+                self._plan,
+                cursor,
+                steps,
+                threads=threads,
+                on_error=self._on_error,
+                pin_memory=pin_memory,
+            )
+            self._stats = LoaderStats("native", threads=threads)
+            return self._running
         self._running, self._stats = None, LoaderStats("torch")
         batches = self._start_torch(cursor)
         return without_skipped(batches, self._stats) if self._on_error == "skip" else batches
-
-    def _start_native(
-        self, cursor: Cursor, plan: BatchPlan, dataset: StreamingDataset
-    ) -> Iterator[Any]:
-        threads = self._threads()
-        pin_memory = bool(self.pin_memory) and torch.cuda.is_available()
-
-        def engine(start: int) -> Any:
-            return dataset.batch_engine(
-                plan,
-                cursor,
-                start,
-                threads=threads,
-                depth=DEPTH,
-                skip_corrupt=self._on_error == "skip",
-                offered_slabs=pin_memory,
-            )
-
-        depth = DEPTH if threads else 1
-        batches = NativeBatches(plan, engine, cursor, pin_memory=pin_memory, depth=depth)
-        self._running, self._stats = batches, LoaderStats("native", threads=threads)
-        return batches
 
     def _start_torch(self, cursor: Cursor) -> Iterator[Any]:
         """Let torch start (or restart) its iteration with this cursor in the dataset and its workers."""
         dataset = self.dataset
         if self.persistent_workers and self._cell is None:
             self._cell = SharedCell()
-        with dataset.lent_to_loader(cursor, self._cell, self._on_error):
+        with dataset.lent_to_loader(cursor, self._cell, self._on_error, self._stepper):
             dataset.open()
             return super().__iter__()
 
-    def _counted(self, cursor: Cursor, batches: Iterator[Any], handed: _Handed) -> Iterator[Any]:
-        total = self.dataset.epoch_samples(cursor.epoch)
-        end = cursor.end(total)
-        position, stats = cursor.start, self._stats
+    def _counted(self, cursor: Cursor, batches: Iterator[Any], handed: Handed) -> Iterator[Any]:
+        marks = self._marks(cursor, handed)
         while True:
             asked = time.perf_counter()
             if handed.closed:
                 msg = "The loader was closed during this iteration; start a new one to read on."
                 raise ClosedError(msg)
+            if handed.changes != self.dataset.changes and self._at is handed:
+                _close(batches)
+                self.dataset.rebase(handed.start, handed.position)
+                cursor = replace(cursor, start=handed.position)
+                batches, handed = self._begin(cursor)
+                marks = self._marks(cursor, handed)
             try:
                 batch = next(batches)
             except StopIteration:
                 break
-            position = min(position + cursor.global_batch, end)
+            mark = next(marks)
             if isinstance(batch, Skipped):
-                handed.position = position
+                handed.mark = mark
                 continue
-            stats.took(time.perf_counter() - asked)
+            if self._pad is not None:
+                batch = batch, torch.arange(mark.rows) < mark.valid
+            self._stats.took(time.perf_counter() - asked)
             # Ctrl-C may strike at any call, so there is none between the two: what is counted is handed out.
-            handed.position = position
+            handed.mark = mark
             yield batch
-        handed.position = total  # samples drop_last left out are not owed
+        handed.finished = True  # samples drop_last left out are not owed
 
     def stats(self) -> dict[str, Any]:
         """Return where the time of the running or last iteration went.
@@ -328,10 +360,10 @@ class StreamingDataLoader(DataLoader[Any]):
         """
         self._adopt_state_of_dataset()
         at = self._at
-        if not isinstance(at, _Handed):
-            return self.dataset.progress(*(at or (1, 0))).to_state()
-        # Options changed since belong to the next iteration, not to what was delivered.
-        return replace(at.start, position=at.position).to_state()
+        if not isinstance(at, Handed):
+            state = self.dataset.progress(*(at or (1, 0))).to_state()
+            return state if self._stepper is None else state | self._stepper.state()
+        return self.dataset.state_of(at)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Let the next iteration continue after the samples ``state`` counts as delivered.
@@ -341,53 +373,60 @@ class StreamingDataLoader(DataLoader[Any]):
         Raises:
             StateMismatchError: the state belongs to another dataset or other options.
         """
+        stepper = copy(self._stepper)
+        if stepper is not None:
+            state = stepper.load(state, self.dataset)
         epoch, position = self.dataset.check_state(state)
+        cursor = self._cursor(epoch, position)
         # Of the epoch, not of this rank: all ranks must agree which epoch they are in.
-        if position >= self._cursor(epoch, position).end(self.dataset.epoch_samples(epoch)):
+        steps = (stepper or Stepper()).steps(self.dataset, cursor)
+        if position and not steps.left():
             epoch, position = epoch + 1, 0
-        self._at = (epoch, position)
+        self._stepper, self._at = stepper, (epoch, position)
+
+    # ---- the order
+
+    def set_weights(self, weights: Sequence[float]) -> None:
+        """Let a CombinedStreamingDataset draw by other weights from the next batch on; see its `set_weights`.
+
+        The backend starts anew there, and so do the `stats`.
+
+        Raises:
+            InvalidArgumentError: weights that do not fit, or another dataset.
+        """
+        set_weights = getattr(self.dataset, "set_weights", None)
+        if set_weights is None:
+            msg = f"A {type(self.dataset).__name__} has no weights."
+            raise InvalidArgumentError(msg)
+        set_weights(weights)
+
+    def order(self, epoch: int, start: int = 0, stop: int | None = None) -> list[Any]:
+        """Return which samples an epoch delivers, begun at its start with the options as they are now.
+
+        Args:
+            epoch: its number.
+            start: first sample, counted over all ranks.
+            stop: the one after the last; None = to the end.
+
+        Returns:
+            Numbers of samples in the dataset; (number of the dataset, number in it) for a CombinedStreamingDataset; a
+            tuple of numbers, one for each dataset, for a ParallelStreamingDataset. Batch j of all ranks together are the
+            entries [j * G, (j + 1) * G), G = batch_size * ranks, when all batches are full.
+        """
+        own = self._cursor(epoch, 0)
+        whole = replace(
+            own,
+            batch_size=own.global_batch,
+            rank=0,
+            world_size=1,
+            pad=False,
+            sizes=tuple(size * own.world_size for size in own.sizes),
+        )
+        return planned_ids(self.dataset, self._stepper, whole, start, stop)
 
 
-def _check_choice(name: str, value: object, known: tuple[str, ...]) -> None:
-    if value not in known:
-        msg = f"{name}={value!r} is unknown; use {', '.join(map(repr, known))}."
-        raise InvalidArgumentError(msg)
-
-
-def _native_plan(dataset: EpochDataset, batch_size: int) -> BatchPlan:
-    if isinstance(dataset, StreamingDataset):
-        return dataset.plan_batches(batch_size)
-    msg = f"the dataset is a {type(dataset).__name__}"
-    raise NotNativeError(msg)
-
-
-def _countable(batch_size: int | None, dataset: EpochDataset) -> int | None:
-    """Return a batch size that gives torch the same batches: it counts to it before it looks for samples."""
-    if batch_size is None or batch_size <= _core.MAX_BATCH_ROWS:
-        return batch_size
-    return min(batch_size, max(dataset.epoch_samples(1), _core.MAX_BATCH_ROWS))
-
-
-def _raise_too_few(cursor: Cursor, total: int) -> NoReturn:
-    why = (
-        "drop_last leaves it out. Use a smaller batch_size or drop_last=False."
-        if cursor.drop_last
-        else f"none is left for rank {cursor.rank}. Use fewer ranks."
-    )
-    msg = (
-        f"The dataset has {total} samples, fewer than one global batch of {cursor.global_batch} (batch_size "
-        f"{cursor.batch_size} x {cursor.world_size} ranks), and {why}"
-    )
-    raise InvalidArgumentError(msg)
-
-
-def _reason_against(batch_size: int | None, collate_fn: Any, kwargs: dict[str, Any]) -> str | None:
-    """Return why arguments rule the native backend out, or None."""
-    if batch_size is None:
-        return "batch_size is None"
-    if collate_fn is not None and collate_fn is not default_collate:
-        return "it has a collate_fn"
-    for name in ("worker_init_fn", "multiprocessing_context"):
-        if kwargs.get(name) is not None:
-            return f"it has a {name}"
-    return None
+def _close(batches: Iterator[Any]) -> None:
+    """End what still reads; torch's iterators end when they are dropped."""
+    close = getattr(batches, "close", None)
+    if close is not None:
+        close()

@@ -3,21 +3,34 @@
 
 from __future__ import annotations
 
+import copy
 import operator
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
 
 from stoker import _core
 from stoker.encryption import Encryption
 from stoker.exceptions import CorruptDataError, InvalidArgumentError, OutOfRangeError
 from stoker.streaming._assignment import Cursor
 from stoker.streaming._epochs import EpochDataset, OnError
-from stoker.streaming._native_batch import BatchPlan, NotNativeError, plan_samples, plan_tokens
+from stoker.streaming._filter import resolve_filter
+from stoker.streaming._native_batch import (
+    BatchPlan,
+    EnginePart,
+    NotNativeError,
+    plan_samples,
+    plan_tokens,
+)
 from stoker.streaming._order import ShuffleMode, checked_order, checked_shuffle, planned
 from stoker.streaming._progress import DatasetProgress, load_progress
+from stoker.streaming._rows import Rows, RowsOf
+from stoker.streaming._selection import Selection, runs_of
 from stoker.streaming._skipping import Skipped
 from stoker.streaming._split import Ranges, subsample
 from stoker.streaming._transforms import Transforms, resolve_transforms
@@ -60,6 +73,12 @@ class StreamingDataset(EpochDataset):
             epoch, position) only, in ``ds[i]`` they come from torch's generator.
         verify: "first": compare a chunk's checksum with the index the first time the chunk is iterated; a
             lone ``ds[i]`` reads only what it needs. "always": each time a chunk is opened. "never".
+        filter: keep only the samples for which this is True: a callable of the sample as read, before ``transform``; or
+            a dict from a key of the sample (a tuple of keys for nested ones) to a callable of that leaf, all of which
+            must hold; then no other leaf is decoded. Each sample of the (sub)dataset is asked about once, when the
+            result is first needed.
+        filter_cache: file that keeps the result, for other ranks and jobs. It cannot know what the filter does: use
+            another file, or delete it, when the filter changes.
 
     Raises:
         NotFoundError: the directory does not exist.
@@ -85,6 +104,8 @@ class StreamingDataset(EpochDataset):
         num_canonical_nodes: int | None = None,
         item_shuffle_window: int | Literal["full"] | None = None,
         verify: Verify = "first",
+        filter: Callable[[Any], Any] | dict[Any, Callable[[Any], Any]] | None = None,  # noqa: A002 - what it is
+        filter_cache: str | Path | None = None,
     ) -> None:
         """Read the index; no chunk is touched."""
         super().__init__(drop_last)
@@ -102,25 +123,32 @@ class StreamingDataset(EpochDataset):
         index_place = None if index_path is None else resolve_dir(index_path).path
         self._index = open_index(self.input_dir.path or "", index_place)
         self._transforms = resolve_transforms(transform, self._index, self._serializers)
-        self._source: SampleSource | None = self._open()
+        self._source: SampleSource | None = self._open(self._transforms.undecoded)
+        self._counts = self._count()
         self._ranges = self._select()
+        self._filter = resolve_filter(
+            filter, filter_cache, self._index, self._serializers, self._loader
+        )
+        self._own: Selection | None = None  # of a subset, or what the filter kept
+        self._is_subset = False
         self._intervals: _core.IntervalSet | None = None
-        self._plain = self._subsample == 1.0
+        self._plain = self._subsample == 1.0 and self._filter is None
         self._opener: _core.ChunkOpener | None = None
 
     # ---- opening
 
-    def _open(self) -> SampleSource:
+    def _open(self, undecoded: Collection[int] = ()) -> SampleSource:
         return open_source(
             self._index,
             self._loader,
             self._serializers,
             self._verify,
             self._encryption,
-            self._transforms.undecoded,
+            undecoded,
         )
 
-    def _select(self) -> Ranges:
+    def _count(self) -> list[int]:
+        """Return the items of every chunk."""
         columns = self._index.columns
         if isinstance(self._loader, TokensLoader):
             block_size = self._loader.required_block_size()
@@ -132,14 +160,12 @@ class StreamingDataset(EpochDataset):
                     "tokens): the dataset is empty.",
                     stacklevel=3,
                 )
-        elif isinstance(self._source, LoaderSource):
-            counts = self._source.counts
-        else:
-            counts = columns.chunk_size
-        self._counts = counts
-        ranges = subsample(
-            counts, self._subsample, shuffle=bool(self.shuffle), seed=self._order.seed
-        )
+            return counts
+        return self._source.counts if isinstance(self._source, LoaderSource) else columns.chunk_size
+
+    def _select(self) -> Ranges:
+        counts, shuffle = self._counts, bool(self.shuffle)
+        ranges = subsample(counts, self._subsample, shuffle=shuffle, seed=self._order.seed)
         if any(counts) and not ranges[0]:
             warnings.warn(
                 f"subsample={self._subsample} of {sum(counts)} samples leaves none.", stacklevel=3
@@ -148,7 +174,7 @@ class StreamingDataset(EpochDataset):
 
     def _reader(self) -> SampleSource:
         if self._source is None:
-            self._source = self._open()
+            self._source = self._open(self._transforms.undecoded)
         return self._source
 
     def open(self) -> None:
@@ -157,21 +183,36 @@ class StreamingDataset(EpochDataset):
 
     def _interval_set(self) -> _core.IntervalSet:
         if self._intervals is None:
-            self._intervals = _core.make_intervals(*self._ranges, self._counts)
+            own = self._chosen()
+            ranges = self._ranges if own is None else own.lists()
+            self._intervals = _core.make_intervals(*ranges, self._counts)
         return self._intervals
 
+    def _chosen(self) -> Selection | None:
+        """Return what a subset or the filter left; None: all that `_select` gave."""
+        if self._own is None and self._filter is not None:
+
+            def source() -> SampleSource:  # samples as stored, without transforms
+                return self._open() if self._transforms.undecoded else self._reader()
+
+            self._own = self._filter.of(Selection(*self._ranges), self._counts, source)
+        return self._own
+
     def __repr__(self) -> str:
-        return f"StreamingDataset({self.input_dir.path!r}, {self.num_samples} samples, shuffle={self.shuffle})"
+        asked = self._filter is None or self._own is not None
+        size = f"{self.num_samples} samples" if asked else "not filtered yet"
+        return f"StreamingDataset({self.input_dir.path!r}, {size}, shuffle={self.shuffle})"
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickle configuration and index; native handles are made anew in the other process."""
+        """Pickle configuration, index and what was selected; native handles are made anew in the other process."""
+        self._chosen()  # here, and not in each worker
         return {**self.__dict__, "_source": None, "_intervals": None, "_opener": None}
 
     # ---- by number
 
     @property
     def num_samples(self) -> int:
-        """Samples of the whole dataset after subsampling, on all ranks together."""
+        """Samples of the dataset after subsampling, subset and filter, on all ranks together."""
         return self._reader().size if self._plain else self._interval_set().size
 
     def __getitem__(self, index: Any) -> Any:
@@ -204,6 +245,44 @@ class StreamingDataset(EpochDataset):
             raise OutOfRangeError(msg)
         return self._interval_set().item_at(index + size if index < 0 else index)
 
+    # ---- parts
+
+    def subset(self, indices: slice | range | Sequence[int] | npt.NDArray[Any]) -> StreamingDataset:
+        """Return a dataset of some samples of this one, with the same options, before its first epoch.
+
+        Args:
+            indices: positions in the unshuffled order, as for ``ds[i]`` but not negative: a sequence, range or 1-D array
+                of ints, whose order and repeats are kept; or any slice. A slice costs time by chunks, not by samples.
+
+        Returns:
+            The dataset; it may be empty. What is in it stays when this one, or its shuffle, changes.
+
+        Raises:
+            InvalidArgumentError: (a ValueError) an index below 0 or past the end.
+            TypeError: something else than ints.
+        """
+        everything = self._chosen() or Selection(*self._ranges)
+        return self.selected(everything.cut(runs_of(indices, everything.size)))
+
+    def chunk_order(self, state: np.random.RandomState | None) -> Selection:
+        """Return all samples in their order, or by chunk in the random order of ``state``."""
+        everything = self._chosen() or Selection(*self._ranges)
+        return everything if state is None else everything.dealt(self._counts, state)
+
+    def selected(self, selection: Selection) -> StreamingDataset:
+        """Return a dataset of these items of the index, with the same options, before its first epoch."""
+        other = copy.copy(self)
+        EpochDataset.__init__(other, self._drop_last)
+        other.__dict__.update(
+            _own=selection.merged(self._counts),
+            _is_subset=True,
+            _plain=False,
+            _ranges=([], []),
+            _filter=None,
+            _source=self._source,
+        )
+        return other
+
     # ---- epochs
 
     def epoch_samples(self, epoch: int) -> int:  # noqa: ARG002 - the same in all
@@ -219,13 +298,8 @@ class StreamingDataset(EpochDataset):
     ) -> Iterator[Any]:
         """Return an iterator over what one worker of a rank delivers. Later settings do not touch it."""
         order = planned(self.epoch_plan(cursor.epoch), cursor, worker, num_workers)
-        return self.read(cursor.epoch, order, on_error)
-
-    def read(
-        self, epoch: int, order: Iterable[tuple[int, int]], on_error: OnError
-    ) -> Iterator[Any]:
-        """Return an iterator over the samples of (position in the epoch, item number), transformed."""
-        return self._read(epoch, order, on_error, self._reader().get, self._transforms)
+        get, transforms = self._reader().get, self._transforms
+        return self._read(cursor.epoch, order, on_error, get, transforms)
 
     def _read(
         self,
@@ -245,6 +319,25 @@ class StreamingDataset(EpochDataset):
                     raise
                 yield Skipped(error)
 
+    def read_one(self, epoch: int, position: int, item: int, on_error: OnError) -> Any:
+        """Return one sample of an epoch, transformed."""
+        order = ((position, item),)
+        return next(self._read(epoch, order, on_error, self._reader().get, self._transforms))
+
+    def epoch_rows(self, epoch: int) -> RowsOf:
+        """Return which samples make up a slice of an epoch. Later settings do not touch it."""
+        plan = self.epoch_plan(epoch)
+        return lambda part: [Rows.of_one(epoch, *plan.rows(*part))]
+
+    def read_rows(self, rows: list[Rows], on_error: OnError) -> Iterator[Any]:
+        """Return an iterator over the samples of rows."""
+        for _, epoch, position, item in zip(*rows[0], strict=True):
+            yield self.read_one(epoch, position, item, on_error)
+
+    def ids(self, rows: list[Rows]) -> Iterable[int]:
+        """Return the numbers of the samples of rows in this dataset."""
+        return rows[0].items
+
     def epoch_plan(self, epoch: int) -> _core.EpochPlan:
         """Return the order of an epoch: which item of the dataset comes at which position."""
         return _core.EpochPlan(self._interval_set(), self._order.of_epoch(epoch))
@@ -257,7 +350,9 @@ class StreamingDataset(EpochDataset):
     def set_shuffle(self, shuffle: ShuffleMode) -> None:
         """Shuffle or not from the next iteration on."""
         self._order = replace(self._order, shuffle=checked_shuffle(shuffle))
-        self._ranges, self._intervals = self._select(), None
+        if self._is_subset:
+            return
+        self._ranges, self._intervals, self._own = self._select(), None, None
 
     def settings(self) -> dict[str, Any]:
         """Return what workers that live on need to know, as plain values."""
@@ -270,16 +365,17 @@ class StreamingDataset(EpochDataset):
 
     # ---- batches by C++ threads, for StreamingDataLoader
 
-    def plan_batches(self, batch_size: int) -> BatchPlan:
-        """Return how the native engine builds batches of this dataset. Reads the first sample.
+    @property
+    def groups(self) -> tuple[tuple[StreamingDataset, ...], ...]:
+        """The datasets that are read, in groups side by side."""
+        return ((self,),)
+
+    def plan_batches(self, rows: int) -> BatchPlan:
+        """Return how the native engine builds batches of at most so many samples. Reads the first sample.
 
         Raises:
             NotNativeError: it cannot.
         """
-        if batch_size > _core.MAX_BATCH_ROWS:
-            msg = f"batch_size={batch_size} is above {_core.MAX_BATCH_ROWS}"
-            raise NotNativeError(msg)
-        rows = min(batch_size, max(self.num_samples, 1))
         if self._transforms.python:
             name = getattr(self._transforms.python[0], "__name__", "a callable")
             msg = f"its transform {name!r} is a Python function"
@@ -293,32 +389,37 @@ class StreamingDataset(EpochDataset):
         if not isinstance(source, _core.SampleReader):
             msg = f"its item loader {type(self._loader).__name__} is Python code"
             raise NotNativeError(msg)
-        return plan_samples(
-            self._index, self._serializers, self._transforms.composes, source.item, rows
-        )
+        read, size = source.item, 0 if self._plain else self.num_samples
 
-    def batch_engine(
-        self, plan: BatchPlan, cursor: Cursor, start: int, **options: Any
-    ) -> _core.BatchLoader:
-        """Return an engine for the positions from ``start`` on. Its threads run until it is closed."""
-        if self._opener is None:
-            self._opener = _core.ChunkOpener(chunk_table(self._index), self._verify)
+        def read_own(number: int) -> bytes:  # the others may have other shapes
+            return read(self._item_at(number % size))
+
+        composes, first = self._transforms.composes, read_own if size else read
+        return plan_samples(self._index, self._serializers, composes, first, rows)
+
+    def batch_engine(self, plan: BatchPlan, cursor: Cursor, **options: Any) -> _core.BatchLoader:
+        """Return an engine for the rest of an epoch. Its threads run until it is closed."""
         return _core.BatchLoader(
-            self._opener,
+            self.engine_part(plan),
             self._interval_set(),
             self._order.of_epoch(cursor.epoch),
-            (start, cursor.batch_size, cursor.rank, cursor.world_size, cursor.drop_last),
-            plan.chunk_sizes,
-            plan.chunk_tokens,
+            (cursor.start, cursor.batch_size, cursor.rank, cursor.world_size, cursor.drop_last),
             plan.spec,
             plan.pool,
             **options,
         )
 
+    def engine_part(self, plan: BatchPlan) -> EnginePart:
+        """Return this dataset as one of those that an engine reads; ``plan`` is its own."""
+        if self._opener is None:
+            self._opener = _core.ChunkOpener(chunk_table(self._index), self._verify)
+        return self._opener, self._order.seed, plan.chunk_sizes, plan.chunk_tokens
+
     # ---- state
 
     def progress(self, epoch: int, position: int) -> DatasetProgress:
         """Return a state of this dataset and its options."""
+        own = self._chosen()
         return DatasetProgress(
             dataset=self._index.fingerprint,
             samples=self.num_samples,
@@ -328,6 +429,7 @@ class StreamingDataset(EpochDataset):
             window=self._order.window,
             num_canonical_nodes=self._order.streams,
             subsample=self._subsample,
+            selection="all" if own is None else own.digest,
             epoch=epoch,
             position=position,
         )

@@ -182,15 +182,17 @@ class EncryptedSource:
 
     def get(self, index: int, whole: bool = False) -> Any:  # noqa: FBT001, FBT002 - mirrors the C++ signature
         """Return one sample."""
+        return self._decoder.decode(self.item(index, whole))
+
+    def item(self, index: int, whole: bool = False) -> bytes:  # noqa: FBT001, FBT002 - mirrors the C++ signature
+        """Return the decrypted bytes of one item."""
         if self._encryption.level == "sample":
-            item = self._encryption.decrypt(self._reader.item(index, whole))
-        else:
-            position = index + self.size if index < 0 else index
-            k = bisect.bisect_right(self._ends, position)
-            if not 0 <= position < self.size:
-                self._reader.item(index)  # raises the same error as for plain data
-            item = self._chunk(k, whole=whole).item(position - (self._ends[k - 1] if k else 0))
-        return self._decoder.decode(item)
+            return self._encryption.decrypt(self._reader.item(index, whole))
+        position = index + self.size if index < 0 else index
+        k = bisect.bisect_right(self._ends, position)
+        if not 0 <= position < self.size:
+            self._reader.item(index)  # raises the same error as for plain data
+        return self._chunk(k, whole=whole).item(position - (self._ends[k - 1] if k else 0))
 
     def _chunk(self, k: int, *, whole: bool) -> _core.ChunkView:
         if k not in self._chunks:

@@ -74,7 +74,7 @@ TEST(LoaderErrorsTest, RaisedWithItsBatchAfterAllBefore) {
     // Item 14 is item 6 of chunk 1, at position 14 of epoch 1. Header 40, items of 116.
     expect_contains(error,
                     {"position 14 of epoch 1", "item 6", "bytes 736 to 851", "['x']", "'int'",
-                     "expected 100 bytes", "found 99", input.opener->table().path(1)});
+                     "expected 100 bytes", "found 99", input.dataset.opener->table().path(1)});
     EXPECT_EQ(next_error(loader).code(), ErrorCode::kClosed);  // of no further use
   }
 }
@@ -228,7 +228,7 @@ TEST(LoaderErrorsTest, ADamagedChunkRaisesForTheFirstBatchThatNeedsIt) {
     expect_good(loader, set, input, 2);  // the third has two samples of chunk 0, one of chunk 1
     const Error error = next_error(loader);
     EXPECT_EQ(error.code(), ErrorCode::kCorrupt);
-    expect_contains(error, {"checksum", input.opener->table().path(1)});
+    expect_contains(error, {"checksum", input.dataset.opener->table().path(1)});
   }
 }
 
@@ -253,7 +253,7 @@ TEST(LoaderErrorsTest, AMissingChunkRaisesThoughDamageIsSkipped) {
   for (const std::size_t threads : kThreads) {
     const LoaderDataset set = damaged_dataset({12});
     const LoaderInput input = set.input(8);
-    std::filesystem::remove(input.opener->table().path(2));
+    std::filesystem::remove(input.dataset.opener->table().path(2));
     Loader loader(input, {.threads = threads, .skip_corrupt = true});
     Batch batch;
     ASSERT_EQ(next(loader, &batch), Loader::Next::kBatch);
@@ -261,7 +261,7 @@ TEST(LoaderErrorsTest, AMissingChunkRaisesThoughDamageIsSkipped) {
     EXPECT_EQ(batch.skipped, 1U);
     const Error error = next_error(loader);
     EXPECT_EQ(error.code(), ErrorCode::kNotFound);
-    expect_contains(error, {input.opener->table().path(2)});
+    expect_contains(error, {input.dataset.opener->table().path(2)});
   }
 }
 
@@ -274,7 +274,7 @@ TEST(LoaderErrorsTest, TokensThatDisagreeWithTheIndex) {
     expect_good(loader, set, input, 1);
     const Error error = next_error(loader);
     EXPECT_EQ(error.code(), ErrorCode::kCorrupt);
-    expect_contains(error, {"expected 36 tokens", input.opener->table().path(1)});
+    expect_contains(error, {"expected 36 tokens", input.dataset.opener->table().path(1)});
   }
 }
 

@@ -112,6 +112,9 @@ class LoaderDataset {
     for (const std::uint64_t n : sizes) sum += n;
     return sum;
   }
+  [[nodiscard]] DatasetPart part(Verify verify = Verify::kFirst) const {
+    return {std::make_shared<const ChunkOpener>(data->table(), verify), 42, sizes, tokens};
+  }
   /// All chunks, one interval each, in one world of one rank.
   [[nodiscard]] LoaderInput input(std::uint32_t batch_size, const PlanOptions& plan = {},
                                   Verify verify = Verify::kFirst) const {
@@ -125,12 +128,11 @@ class LoaderDataset {
     laid_out.batch_rows = batch_size;
     laid_out.lay_out();
     LoaderInput input;
-    input.opener = std::make_shared<const ChunkOpener>(data->table(), verify);
+    input.dataset = part(verify);
+    input.dataset.seed = plan.seed;
     input.intervals = std::make_shared<const IntervalSet>(intervals, sizes);
     input.plan = plan;
     input.slices = {.total = size(), .batch_size = batch_size};
-    input.chunk_sizes = sizes;
-    input.chunk_tokens = tokens;
     input.spec = std::make_shared<const BatchSpec>(laid_out);
     return input;
   }

@@ -213,7 +213,7 @@ std::vector<std::size_t> opened_chunks(const LoaderDataset& set, const LoaderInp
   for (std::size_t c = 0; c < set.sizes.size(); ++c) {
     set.data->damage(c, 100);
     try {
-      static_cast<void>(input.opener->open(c, Purpose::kWholeChunk));
+      static_cast<void>(input.dataset.opener->open(c, Purpose::kWholeChunk));
       opened.push_back(c);
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::kCorrupt);
@@ -371,11 +371,11 @@ TEST(LoaderTest, PartsThatDoNotFitAreRefused) {
       [](LoaderInput& in) { in.slices.rank = 1; },
       [](LoaderInput& in) { in.plan.window = 0; },
       [](LoaderInput& in) { in.plan.streams = 0; },
-      [](LoaderInput& in) { in.chunk_sizes.pop_back(); },
+      [](LoaderInput& in) { in.dataset.chunk_sizes.pop_back(); },
       [](LoaderInput& in) {
-        in.chunk_sizes = {8, 7, 9};
+        in.dataset.chunk_sizes = {8, 7, 9};
       },
-      [](LoaderInput& in) { in.chunk_sizes.back() = 7; },
+      [](LoaderInput& in) { in.dataset.chunk_sizes.back() = 7; },
       [](LoaderInput& in) {
         in.spec = std::make_shared<const BatchSpec>(BatchSpec{{}, {}, 4});
       },
@@ -386,7 +386,7 @@ TEST(LoaderTest, PartsThatDoNotFitAreRefused) {
     expect_refused(input);
   }
   LoaderInput tokens = test::token_dataset(3, 4, 5, true).input(4);
-  tokens.chunk_tokens.pop_back();
+  tokens.dataset.chunk_tokens.pop_back();
   expect_refused(tokens);
 }
 

@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "error_of.h"
+#include "reader/chunk_opener.h"
 #include "reader/dataset_samples.h"
 
 namespace stoker {
@@ -24,6 +25,7 @@ using test::items_of_chunk;
 using ChunkSet = std::set<std::size_t>;
 
 constexpr std::size_t kItems = 4;  // per chunk
+constexpr std::size_t kMostOpen = 30;
 
 /// Chunks of four items, one interval each, and a record of what was opened.
 struct Chunks {
@@ -40,17 +42,17 @@ struct Chunks {
     plan.emplace(std::make_shared<const IntervalSet>(intervals), options);
   }
   [[nodiscard]] Streams::Range all_streams() const { return {0, plan->streams().count()}; }
+  [[nodiscard]] OpenChunks::Open opening() {
+    return [this, opener = ChunkOpener(data.table(), Verify::kFirst)](std::size_t chunk) {
+      ChunkView view = opener.open(chunk, Purpose::kWholeChunk);
+      MutexLock lock(mutex);
+      looked_at.push_back(chunk);
+      return view;
+    };
+  }
   [[nodiscard]] OpenChunks open(std::size_t threads) { return open(threads, all_streams()); }
   [[nodiscard]] OpenChunks open(std::size_t threads, Streams::Range range) {
-    return {std::make_shared<const ChunkOpener>(data.table(), Verify::kFirst),
-            *plan,
-            chunk_of,
-            range,
-            threads,
-            [this](const ChunkView&, std::size_t chunk) {
-              MutexLock lock(mutex);
-              looked_at.push_back(chunk);
-            }};
+    return {opening(), *plan, chunk_of, range, threads, kMostOpen};
   }
   [[nodiscard]] std::vector<std::size_t> opened_chunks() {
     MutexLock lock(mutex);
@@ -376,13 +378,12 @@ TEST(OpenChunksTest, AChunkOfTwoIntervalsStaysForBoth) {
   chunks.plan_for({{0, 2}, {2, 4}, {4, 8}});
   chunks.chunk_of = {0, 0, 1};
   OpenChunks open = chunks.open(1);
-  EXPECT_EQ(open.chunk_of(1), 0U);
   open.advance(0);
   const auto first = open.get(0);
   open.advance(2);
-  EXPECT_EQ(open.get(1), first);
+  EXPECT_EQ(open.get(0), first);
   open.advance(4);
-  expect_chunk(*open.get(2), 1);
+  expect_chunk(*open.get(1), 1);
   EXPECT_EQ(chunks.opened(), 2U);
 }
 
@@ -393,8 +394,8 @@ TEST(OpenChunksTest, AChunkThatComesAgainMuchLaterIsOpenedAgain) {
   OpenChunks open = chunks.open(1);
   for (std::uint64_t p = 0; p < 20; ++p) {
     open.advance(p);
-    const std::uint32_t k = chunks.interval_at(p);
-    expect_chunk(*open.get(k), chunks.chunk_of[k]);
+    const std::uint32_t chunk = chunks.chunk_of[chunks.interval_at(p)];
+    expect_chunk(*open.get(chunk), chunk);
     EXPECT_LE(open.size(), 2U);
   }
   EXPECT_EQ(chunks.opened(), 6U);
@@ -402,7 +403,7 @@ TEST(OpenChunksTest, AChunkThatComesAgainMuchLaterIsOpenedAgain) {
 
 TEST(OpenChunksTest, WithoutWindowsThoseUsedLastStayOpen) {
   for (const std::size_t threads : {0U, 2U}) {
-    constexpr auto kMost = static_cast<std::uint32_t>(OpenChunks::kMostOpen);
+    constexpr auto kMost = static_cast<std::uint32_t>(kMostOpen);
     Chunks chunks(kMost + 3, kFull);
     OpenChunks open = chunks.open(threads);
     for (std::uint32_t k = 0; k < kMost; ++k) {
@@ -466,18 +467,41 @@ TEST(OpenChunksTest, ErrorsStayInside) {
   }
 }
 
-TEST(OpenChunksTest, WhatTheCheckThrowsIsTheError) {
+TEST(OpenChunksTest, WhatOpeningThrowsIsTheError) {
   Chunks chunks(2);
-  OpenChunks open(std::make_shared<const ChunkOpener>(chunks.data.table(), Verify::kFirst),
-                  *chunks.plan, chunks.chunk_of, {0, 1}, 1,
-                  [](const ChunkView& view, std::size_t chunk) {
-                    EXPECT_EQ(view.size(), kItems);
-                    if (chunk == 0) throw std::runtime_error("not this one");
-                  });
+  const auto open_one = [opening = chunks.opening()](std::size_t chunk) {
+    if (chunk == 0) throw std::runtime_error("not this one");
+    return opening(chunk);
+  };
+  OpenChunks open(open_one, *chunks.plan, chunks.chunk_of, {0, 1}, 1, kMostOpen);
   open.advance(0);
   EXPECT_THROW(std::rethrow_exception(open.get(0)->error), std::runtime_error);
   open.advance(kItems);
   expect_chunk(*open.get(1), 1);
+}
+
+TEST(OpenChunksTest, ExpectedChunksAreOpenedWithoutAPlan) {
+  Chunks chunks(kMostOpen + 5);
+  OpenChunks open(chunks.opening(), 2, kMostOpen);
+  open.expect(std::vector<std::uint32_t>{7, 3, 7});
+  chunks.wait_for(2);
+  for (const std::uint32_t k : {3U, 7U, 34U}) expect_chunk(*open.get(k), k);
+  EXPECT_EQ(chunks.opened(), 3U);
+  for (std::uint32_t k = 0; k < kMostOpen + 5; ++k) {  // those expected last are kept
+    const std::uint32_t next = std::min<std::uint32_t>(k + 1, kMostOpen + 4);
+    open.expect(std::vector<std::uint32_t>{k, next});
+    expect_chunk(*open.get(k), k);
+    EXPECT_LE(open.size(), kMostOpen);
+  }
+}
+
+TEST(OpenChunksTest, WithoutThreadsExpectedChunksAreOpenedWhenTheyCome) {
+  Chunks chunks(4);
+  OpenChunks open(chunks.opening(), 0, kMostOpen);
+  open.expect(std::vector<std::uint32_t>{1, 2});
+  EXPECT_EQ(chunks.opened(), 0U);
+  expect_chunk(*open.get(2), 2);
+  EXPECT_EQ(chunks.opened_chunks(), std::vector<std::size_t>{2});
 }
 
 TEST(OpenChunksTest, DestroyedWhileChunksAreOpened) {

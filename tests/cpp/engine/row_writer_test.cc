@@ -24,17 +24,20 @@ struct Planned {
   explicit Planned(const LoaderDataset& set, std::uint32_t rows, std::size_t objects = 0)
       : input(set.input(rows)), memory(input.spec->slab_bytes), table(set.data->table()) {
     auto chunk = std::make_shared<OpenChunk>();
-    chunk->view = input.opener->open(0, Purpose::kWholeChunk);
+    chunk->view = input.dataset.opener->open(0, Purpose::kWholeChunk);
     data.chunks.push_back(chunk);
     for (std::uint32_t i = 0; i < rows; ++i) {
       data.rows.push_back({0, i});
       data.positions.push_back(1000 + 3 * i);
     }
+    data.keys = {{42, 1}};
     data.objects.assign(objects, std::vector<ByteSpan>(rows));
     data.slab.memory = memory.span();
     std::ranges::fill(data.slab.memory, kUntouched);
   }
-  [[nodiscard]] RowWriter writer() const { return {input.spec, table, {42, 1}}; }
+  [[nodiscard]] RowWriter writer() const {
+    return {input.spec, [this](std::size_t chunk) { return table->path(chunk); }};
+  }
   [[nodiscard]] Buffer row(std::size_t column, std::uint32_t r) const {
     const Column& c = input.spec->columns[column];
     const std::uint8_t* from = data.slab.memory.data() + c.offset + r * c.row_bytes;

@@ -46,11 +46,13 @@ STREAMING_ORDER: list[set[str]] = [
         "shuffle",
         "writer",
     },
-    {"_order", "_skipping", "reader"},
-    {"_native_batch", "_progress", "cache"},
+    {"_order", "_rows", "_selection", "_skipping", "reader"},
+    {"_filter_cache", "_native_batch", "_progress", "_steps", "cache"},
+    {"_filter", "_handed", "_mixed_progress", "_native_run", "_per_stream"},
     {"_epochs"},
-    {"dataset"},
-    {"_members", "dataloader"},
+    {"_loader_options", "_planned", "dataset"},
+    {"_buckets", "_engines", "_members", "splits"},
+    {"dataloader"},
     {"combined", "parallel"},
 ]
 
@@ -71,7 +73,7 @@ FACADES: dict[str, set[str]] = {
     "stoker.utilities.env": {"stoker.environment"},
     "stoker.utilities.format": {"stoker.units"},
     "stoker.utilities.keys_index": {"stoker.streaming.keys"},
-    "stoker.utilities.train_test_split": {"stoker.streaming._split"},
+    "stoker.utilities.train_test_split": {"stoker.streaming.splits"},
 }
 
 # Packages of the foundation's modules at import time, besides the standard library. torch comes later, in functions.

@@ -22,7 +22,7 @@ from batches import fingerprint, loader_of, prints
 from datasets import write_dataset
 from pictures import jpeg, opened
 from stoker import StreamingDataLoader, StreamingDataset, TokensLoader, vision
-from stoker.streaming import _native_batch
+from stoker.streaming import _native_run
 
 N = 60
 PATIENCE = 60  # seconds until a child counts as hanging
@@ -211,7 +211,7 @@ def pinned(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[torch.Tensor]]:
             made.append(torch.empty(*args, **options))
             return made[-1]
 
-    monkeypatch.setattr(_native_batch, "torch", Torch())
+    monkeypatch.setattr(_native_run, "torch", Torch())
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     yield made
     gc.collect()
@@ -354,9 +354,9 @@ WAITS = """
     import signal, sys
     signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever the shell of the tests ignores
     import stoker, torch
-    from stoker.streaming import _native_batch
+    from stoker.streaming import _native_run
     torch.cuda.is_available = lambda: True
-    _native_batch.NativeBatches._offer = lambda self, engine: None  # no batch can ever be built
+    _native_run.NativeBatches._offer = lambda self, engine: None  # no batch can ever be built
     dataset = stoker.StreamingDataset(sys.argv[1])
     loader = stoker.StreamingDataLoader(
         dataset, batch_size=4, num_workers=2, backend="native", pin_memory=True

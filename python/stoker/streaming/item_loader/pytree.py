@@ -128,6 +128,42 @@ def build_decoder(
     return _core.SampleDecoder(leaves, numpy_element_types(), torch_element_types(), _tree(spec))
 
 
+class LeafReader:
+    """Decodes one leaf of an item and looks at no other.
+
+    Args:
+        config: of the index.
+        serializers: name -> serializer.
+        number: of the leaf, in flatten order.
+    """
+
+    def __init__(
+        self, config: dict[str, Any], serializers: dict[str, Serializer], number: int
+    ) -> None:
+        """Make the decoder."""
+        kinds = leaf_kinds(config, serializers)
+        self._sizes, self._number = struct.Struct(f"<{len(kinds)}I"), number
+        path, data_format, kind, element, read = kinds[number]
+        leaves = [(kind, path, data_format, element, read)]
+        self._decoder = _core.SampleDecoder(
+            leaves, numpy_element_types(), torch_element_types(), None
+        )
+
+    def __call__(self, item: bytes) -> Any:
+        """Return the leaf's value of an item.
+
+        Raises:
+            CorruptDataError: the item's sizes contradict it, or the leaf cannot be decoded.
+        """
+        sizes = self._sizes.unpack_from(item) if len(item) >= self._sizes.size else ()
+        if not sizes or self._sizes.size + sum(sizes) != len(item):
+            msg = f"an item of {len(item)} bytes does not have the leaves its sizes tell ({sizes or 'none'})"
+            raise CorruptDataError(msg)
+        begin = self._sizes.size + sum(sizes[: self._number])
+        size = sizes[self._number]
+        return self._decoder.decode(struct.pack("<I", size) + item[begin : begin + size])
+
+
 def _tree(spec: pytree.TreeSpec) -> tuple[Any, ...] | None:
     """Return the spec as stoker._core takes it: None for a leaf, else (kind, keys, wrap, children)."""
     kind = spec.kind

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compatibility path for modules that live elsewhere."""
