@@ -3,10 +3,12 @@
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <cstring>
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "arrays.h"
 #include "base/error.h"
 #include "order.h"
 #include "plan/epoch_plan.h"
@@ -41,6 +43,22 @@ nb::list fill(EpochPlan& plan, std::uint64_t position, std::size_t count) {
   std::vector<std::uint64_t> items(count);
   plan.fill(position, items);
   return list_of(items);
+}
+
+nb::object items(EpochPlan& plan, std::uint64_t position, std::size_t count) {
+  if (position > plan.size() || count > plan.size() - position) {
+    throw Error(ErrorCode::kOutOfRange, "positions that are not in the epoch");
+  }
+  ElementType element;
+  element.carrier = nb::module_::import_("numpy").attr("dtype")("uint64");
+  element.itemsize = sizeof(std::uint64_t);
+  std::vector<std::uint64_t> found(count);
+  plan.fill(position, found);  // with the GIL: a plan is for one thread at a time
+  const std::int64_t shape = static_cast<std::int64_t>(count);
+  std::uint8_t* data = nullptr;
+  nb::object out = new_array(element, {&shape, 1}, &data);
+  if (count != 0) std::memcpy(data, found.data(), count * sizeof(std::uint64_t));
+  return out;
 }
 
 nb::tuple rows(EpochPlan& plan, std::uint64_t begin, std::uint64_t size, std::uint64_t first,
@@ -111,6 +129,10 @@ void register_plan(nb::module_& m) {
       .def("fill", &fill, nb::arg("position"), nb::arg("count"),
            nb::sig("def fill(self, position: int, count: int) -> list[int]"),
            "Item numbers at positions [position, position + count).")
+      .def("items", &items, nb::arg("position"), nb::arg("count"),
+           nb::sig(
+               "def items(self, position: int, count: int) -> numpy.typing.NDArray[numpy.uint64]"),
+           "As fill, as an array of uint64.")
       .def("rows", &rows, nb::arg("begin"), nb::arg("size"), nb::arg("first"), nb::arg("count"),
            nb::sig("def rows(self, begin: int, size: int, first: int, count: int) "
                    "-> tuple[list[int], list[int]]"),

@@ -107,6 +107,9 @@ class EpochPlan:
     def fill(self, position: int, count: int) -> list[int]:
         """Item numbers at positions [position, position + count)."""
 
+    def items(self, position: int, count: int) -> numpy.typing.NDArray[numpy.uint64]:
+        """As fill, as an array of uint64."""
+
     def rows(self, begin: int, size: int, first: int, count: int) -> tuple[list[int], list[int]]:
         """
         (positions, item numbers) of the rows [first, first + count) of the global batch of the positions [begin, begin + size).

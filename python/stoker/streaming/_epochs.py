@@ -304,8 +304,7 @@ class EpochDataset(IterableDataset[Any]):
     def state_of(self, handed: Handed) -> dict[str, Any]:
         """Return the state after what an iteration has handed out; what was set since holds from there on."""
         if handed.changes == self.changes:
-            steps = None if handed.finished else handed.steps
-            return handed.progress().to_state() | (steps.state(handed.mark.done) if steps else {})
+            return handed.progress().to_state() | handed.added()
         if handed.finished:
             return self.progress(handed.start.epoch + 1, 0).to_state()
         self.rebase(handed.start, handed.position)

@@ -5,49 +5,37 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from stoker import _core
 from stoker.exceptions import InvalidArgumentError
-from stoker.streaming._filter_cache import read_kept, write_kept
+from stoker.streaming._answers_file import AnswersFile, checked_file
+from stoker.streaming._questions import Question, resolve_question
 from stoker.streaming._selection import Selection, hashed, runs_of_flags
-from stoker.streaming._transforms import leaf_numbers
 from stoker.streaming.index import DatasetIndex
-from stoker.streaming.item_loader import BaseItemLoader, PyTreeLoader
-from stoker.streaming.item_loader.pytree import LeafReader
-from stoker.streaming.reader import EncryptedSource, SampleSource
+from stoker.streaming.item_loader import BaseItemLoader
+from stoker.streaming.reader import SampleSource
 from stoker.streaming.serializers import Serializer
 
 logger = logging.getLogger(__name__)
-
-Predicate = Callable[[Any], Any]
 
 
 class Filter:
     """What a predicate says about the items of a dataset.
 
     Args:
-        index: of the dataset.
-        serializers: name -> serializer.
-        test: a predicate of the sample, or one for each leaf number.
+        question: the predicate of the sample, or those of leaves.
         cache: file of the answers, or None.
     """
 
-    def __init__(
-        self,
-        index: DatasetIndex,
-        serializers: dict[str, Serializer],
-        test: Predicate | dict[int, Predicate],
-        cache: Path | None,
-    ) -> None:
+    def __init__(self, question: Question, cache: AnswersFile | None) -> None:
         """Ask nothing yet."""
-        self._index, self._serializers = index, serializers
-        self._test: Predicate | dict[int, Predicate] | None = test
+        self._index = question.index
+        self._question: Question | None = question
         self._cache = cache
         self._kept: Selection | None = None
         self._asked = ""  # which items the answers are about
@@ -55,7 +43,7 @@ class Filter:
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle the answers; the predicate only if it may be needed again."""
-        return {**self.__dict__, "_test": None if self._about_all else self._test}
+        return {**self.__dict__, "_question": None if self._about_all else self._question}
 
     def of(
         self, chosen: Selection, counts: list[int], source: Callable[[], SampleSource]
@@ -74,7 +62,7 @@ class Filter:
         union = chosen.united()
         asked = hashed(union.begins, union.ends, counts)
         if self._kept is None or (self._asked != asked and not self._about_all):
-            kept = None if self._cache is None else read_kept(self._cache, self._index, asked)
+            kept = self._remembered(asked)
             if kept is None:
                 kept = self._evaluated(union, source())
                 self._share(asked, kept)
@@ -85,43 +73,28 @@ class Filter:
             warnings.warn(f"The filter leaves none of {chosen.size} samples.", stacklevel=4)
         return found
 
+    def _remembered(self, asked: str) -> Selection | None:
+        data = None if self._cache is None else self._cache.read(self._index, asked)
+        return None if data is None else Selection(*np.frombuffer(data, "<i8").reshape(2, -1))
+
     def _evaluated(self, union: Selection, source: SampleSource) -> Selection:
         """Return the items of ``union`` that are kept, read chunk by chunk."""
-        passes = self._question(source)
+        if self._question is None:
+            msg = "The filter's functions were left behind in another process."
+            raise RuntimeError(msg)
         flags = bytearray()
-        for item in union.items():
-            try:
-                flags.append(passes(item))
-            except Exception as error:
-                error.add_note(f"(filter, sample {item} of the dataset in {self._index.directory})")
-                raise
+        for item, answers in self._question.ask(source, union.items()):
+            flags.append(all(_truth(answer, item) for answer in answers))
         kept = union.cut(runs_of_flags(np.frombuffer(flags, np.bool_)))
         logger.info("The filter keeps %d of %d samples.", kept.size, union.size)
         return kept
-
-    def _question(self, source: SampleSource) -> Callable[[int], bool]:
-        """Return a function from an item number to whether the item is kept."""
-        test = self._test
-        if callable(test):
-            predicate = test
-            return lambda item: _truth(predicate(source.get(item, True)), item)
-        if test is None or not isinstance(source, (_core.SampleReader, EncryptedSource)):
-            msg = "A filter by leaf needs the items' bytes."  # `resolve_filter` has seen to it
-            raise InvalidArgumentError(msg)
-        read, config = source.item, self._index.config
-        leaves = [(LeafReader(config, self._serializers, n), one) for n, one in test.items()]
-
-        def passes(item: int) -> bool:
-            data = read(item, True)  # noqa: FBT003 - mirrors the C++ signature
-            return all(_truth(predicate(leaf(data)), item) for leaf, predicate in leaves)
-
-        return passes
 
     def _share(self, asked: str, kept: Selection) -> None:
         if self._cache is None:
             return
         try:
-            write_kept(self._cache, self._index, asked, kept)
+            answers = np.concatenate([kept.begins, kept.ends]).astype("<i8").tobytes()
+            self._cache.write(self._index, asked, answers)
         except OSError as error:  # what was found out is not lost with it
             warnings.warn(f"filter_cache could not be written: {error}", stacklevel=5)
 
@@ -155,22 +128,7 @@ def resolve_filter(
     Raises:
         InvalidArgumentError: anything else, a key that leads to no leaf, or a file that could never be written.
     """
-    path = None if cache is None else Path(cache).expanduser().absolute()
-    if path is not None and (given is None or path.is_dir() or not path.parent.is_dir()):
-        problem = "needs a filter" if given is None else "must be a file in an existing folder"
-        msg = f"filter_cache={str(cache)!r} {problem}."
-        raise InvalidArgumentError(msg)
+    file = checked_file("filter_cache", cache, b"stoker-filter", wanted=given is not None)
     if given is None:
         return None
-    if callable(given):
-        return Filter(index, serializers, given, path)
-    if not isinstance(given, Mapping) or not given or not all(map(callable, given.values())):
-        msg = f"filter must be a callable, or a dict of callables by key of the sample, found {given!r}."
-        raise InvalidArgumentError(msg)
-    numbers = leaf_numbers("filter", [k if isinstance(k, tuple) else (k,) for k in given], index)
-    if type(loader) is not PyTreeLoader:
-        msg = (
-            "filter: leaves by key need PyTreeLoader itself; give a function of the sample instead."
-        )
-        raise InvalidArgumentError(msg)
-    return Filter(index, serializers, dict(zip(numbers, given.values(), strict=True)), path)
+    return Filter(resolve_question("filter", given, index, serializers, loader), file)

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 from stoker.streaming._progress import Progress
 from stoker.streaming._steps import Mark, Steps
@@ -21,6 +22,7 @@ class Handed:
         mark: what was handed out last. One assignment changes it, so that Ctrl-C finds it whole.
         finished: the epoch is over; what drop_last left out is not owed.
         closed: by the loader, in between.
+        kept: what ``steps`` added to states, of an iteration that stayed in another process.
     """
 
     start: Progress
@@ -30,11 +32,28 @@ class Handed:
     mark: Mark = field(default_factory=lambda: Mark(0))
     finished: bool = False
     closed: bool = False
+    kept: dict[str, Any] = field(default_factory=dict)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle where it stands; the batches stay in this process."""
+        state = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {**state, "steps": None, "kept": self.added()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take what `__getstate__` gave."""
+        for name, value in state.items():
+            setattr(self, name, value)
 
     @property
     def position(self) -> int:
         """Samples of the epoch that all ranks have delivered, or left out for good."""
         return self.total if self.finished else self.mark.position
+
+    def added(self) -> dict[str, Any]:
+        """Return what a state needs beside the dataset's."""
+        if self.finished:
+            return {}
+        return self.kept if self.steps is None else self.steps.state(self.mark.done)
 
     def progress(self) -> Progress:
         """Return the state after what was handed out."""

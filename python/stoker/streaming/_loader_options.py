@@ -91,7 +91,12 @@ def check_choices(backend: object, on_error: object, pad: object) -> None:
 
 
 def check_together(
-    pad: object, on_error: str, size: BatchSize, replicate: object, kwargs: dict[str, Any]
+    pad: object,
+    on_error: str,
+    size: BatchSize,
+    replicate: object,
+    bucket_by: object,
+    kwargs: dict[str, Any],
 ) -> None:
     """Check what depends on each other.
 
@@ -103,6 +108,9 @@ def check_together(
         raise InvalidArgumentError(msg)
     if pad is not None and (on_error == "skip" or size.single):
         msg = "pad='mask' needs batches of one size: give a batch_size, and on_error='raise'."
+        raise InvalidArgumentError(msg)
+    if bucket_by is not None and size.single:
+        msg = "bucket_by makes batches: give a batch_size."
         raise InvalidArgumentError(msg)
     if kwargs.get("in_order") is False:
         msg = "in_order=False cannot be resumed exactly: batches would come in the order of luck."
@@ -118,7 +126,7 @@ def countable(size: BatchSize, dataset: EpochDataset) -> int | None:
     return min(size.rows, max(dataset.epoch_samples(1), _core.MAX_BATCH_ROWS))
 
 
-def raise_too_few(cursor: Cursor, total: int, what: str = "dataset") -> NoReturn:
+def raise_too_few(cursor: Cursor, total: int, what: str = "The dataset has {} samples") -> NoReturn:
     """Raise the error of an epoch without a batch for a rank.
 
     Raises:
@@ -130,7 +138,7 @@ def raise_too_few(cursor: Cursor, total: int, what: str = "dataset") -> NoReturn
         else f"none is left for rank {cursor.rank}. Use fewer ranks."
     )
     msg = (
-        f"The {what} has {total} samples, fewer than one global batch of {cursor.global_batch} (batch_size "
+        f"{what.format(total)}, fewer than one global batch of {cursor.global_batch} (batch_size "
         f"{cursor.batch_size} x {cursor.world_size} ranks), and {why}"
     )
     raise InvalidArgumentError(msg)

@@ -106,6 +106,9 @@ def checked_place(state: Any) -> tuple[int, int]:
     if type(version) is not int or version != STATE_VERSION:
         msg = f"This is no state of version {STATE_VERSION} (found {version!r}). Pass what `state_dict()` returned."
         raise StateMismatchError(msg)
+    if "buckets" in state:
+        msg = "This state was counted in buckets: load it into a StreamingDataLoader with the same bucket_by."
+        raise StateMismatchError(msg)
     epoch, position = state.get("epoch"), state.get("position")
     if (
         type(epoch) is not int

@@ -79,7 +79,7 @@ class Stepper:
         """Take what `Steps.state` added to a state, and return the rest of it."""
         return state
 
-    def state(self) -> dict[str, Any]:
+    def state(self, source: Any, position: int) -> dict[str, Any]:  # noqa: ARG002 - the dataset says all
         """Return what a state holds of what was loaded here and not used yet."""
         return {}
 

@@ -8,7 +8,8 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, Literal, NoReturn
 
 import torch
 from torch.utils.data import DataLoader, default_collate
@@ -17,6 +18,7 @@ from stoker import environment
 from stoker.config import usable_cpus
 from stoker.exceptions import ClosedError, InvalidArgumentError
 from stoker.streaming._assignment import Cursor
+from stoker.streaming._buckets import BucketStepper, bucket_stepper
 from stoker.streaming._engines import NativePlan, plan_native, start_native
 from stoker.streaming._epochs import EpochDataset, OnError, SharedCell
 from stoker.streaming._handed import Handed
@@ -72,6 +74,15 @@ class StreamingDataLoader(DataLoader[Any]):
             of shape (batch_size,) is False. drop_last is then False unless it is given.
         replicate: ranks in groups of so many (0 .. k - 1, k .. 2k - 1, ...) get the same batches, for tensor or pipeline
             parallel models. It must divide the ranks.
+        bucket_by: every batch holds samples of one bucket, such as of similar length or shape: a callable of the sample
+            as read, before ``transform``, or a dict from one key of the sample (a tuple of keys for nested ones) to a
+            callable of that leaf. Each sample is asked about once, when the first batch (or ``len``) is wanted: then
+            the whole dataset is read. A bucket gives a batch (to each rank its part) when it holds one, in the order of
+            the epoch; what remains in buckets in the end comes as short batches, or is left out with drop_last.
+        bucket_boundaries: ascending numbers; samples with keys from one to below the next are a bucket. None: each key
+            (a number, a string or a tuple of them) is a bucket.
+        bucket_cache: file that keeps the answers, for other ranks and jobs. It cannot know what bucket_by does: use
+            another file, or delete it, when that changes.
         **kwargs: every other DataLoader argument (pin_memory, persistent_workers, prefetch_factor, ...).
 
     Raises:
@@ -95,13 +106,16 @@ class StreamingDataLoader(DataLoader[Any]):
         on_error: OnError = "raise",
         pad: Literal["mask"] | None = None,
         replicate: int = 1,
+        bucket_by: Callable[[Any], Any] | dict[Any, Callable[[Any], Any]] | None = None,
+        bucket_boundaries: Sequence[float] | None = None,
+        bucket_cache: str | Path | None = None,
         **kwargs: Any,
     ) -> None:
         """Check the arguments; nothing is read and no worker starts."""
         check_dataset(dataset)
         check_choices(backend, on_error, pad)
         size = checked_batch_size(batch_size, dataset)
-        check_together(pad, on_error, size, replicate, kwargs)
+        check_together(pad, on_error, size, replicate, bucket_by, kwargs)
         if shuffle is not None:
             dataset.set_shuffle(shuffle)
         if drop_last is not None:
@@ -112,7 +126,8 @@ class StreamingDataLoader(DataLoader[Any]):
         self._batch_transform = batch_transform
         self._size, self._pad, self._replicate = size, pad, replicate
         whole = pad is not None or (dataset.batched and not size.single)
-        self._stepper = Stepper() if whole else None  # then workers give whole batches
+        buckets = bucket_stepper(dataset, bucket_by, bucket_boundaries, bucket_cache)
+        self._stepper = buckets or (Stepper() if whole else None)  # then workers give whole batches
         torch_batch = countable(size, dataset)
         if on_error == "skip" and not size.single:
             collate_fn = SkippingCollate(collate_fn or default_collate)
@@ -243,7 +258,7 @@ class StreamingDataLoader(DataLoader[Any]):
         if cursor.start == 0 and total:
             empty = cursor.num_batches(total) == 0
             if empty if steps is None else next(steps.marks(), None) is None:
-                raise_too_few(cursor, total)
+                self._raise_too_few(cursor, total)
         if total:
             self._decide()
         start = self.dataset.progress(cursor.epoch, cursor.start)
@@ -253,6 +268,11 @@ class StreamingDataLoader(DataLoader[Any]):
         if self._batch_transform is not None:
             batches = transformed(batches, past_skipped(self._batch_transform))
         return batches, handed
+
+    def _raise_too_few(self, cursor: Cursor, total: int) -> NoReturn:
+        if isinstance(self._stepper, BucketStepper):
+            raise_too_few(cursor, total, "None of the buckets of the {} samples is large enough")
+        raise_too_few(cursor, total)
 
     def _adopt_state_of_dataset(self) -> None:
         """Continue where a state loaded into the dataset, and not into this loader, stopped."""
@@ -362,7 +382,11 @@ class StreamingDataLoader(DataLoader[Any]):
         at = self._at
         if not isinstance(at, Handed):
             state = self.dataset.progress(*(at or (1, 0))).to_state()
-            return state if self._stepper is None else state | self._stepper.state()
+            return (
+                state
+                if self._stepper is None
+                else state | self._stepper.state(self.dataset, state["position"])
+            )
         return self.dataset.state_of(at)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

@@ -29,6 +29,7 @@ from stoker.streaming._native_batch import (
 )
 from stoker.streaming._order import ShuffleMode, checked_order, checked_shuffle, planned
 from stoker.streaming._progress import DatasetProgress, load_progress
+from stoker.streaming._questions import Question, resolve_question
 from stoker.streaming._rows import Rows, RowsOf
 from stoker.streaming._selection import Selection, runs_of
 from stoker.streaming._skipping import Skipped
@@ -191,12 +192,20 @@ class StreamingDataset(EpochDataset):
     def _chosen(self) -> Selection | None:
         """Return what a subset or the filter left; None: all that `_select` gave."""
         if self._own is None and self._filter is not None:
-
-            def source() -> SampleSource:  # samples as stored, without transforms
-                return self._open() if self._transforms.undecoded else self._reader()
-
-            self._own = self._filter.of(Selection(*self._ranges), self._counts, source)
+            self._own = self._filter.of(Selection(*self._ranges), self._counts, self.stored)
         return self._own
+
+    def stored(self) -> SampleSource:
+        """Return a source of the samples as stored, without transforms."""
+        return self._open() if self._transforms.undecoded else self._reader()
+
+    def chosen(self) -> Selection:
+        """Return the items that the samples are, in unshuffled order."""
+        return self._chosen() or Selection(*self._ranges)
+
+    def question(self, argument: str, given: Any) -> Question:
+        """Return functions of samples, or of leaves, that can be asked about this dataset; see `resolve_question`."""
+        return resolve_question(argument, given, self._index, self._serializers, self._loader)
 
     def __repr__(self) -> str:
         asked = self._filter is None or self._own is not None
@@ -261,12 +270,12 @@ class StreamingDataset(EpochDataset):
             InvalidArgumentError: (a ValueError) an index below 0 or past the end.
             TypeError: something else than ints.
         """
-        everything = self._chosen() or Selection(*self._ranges)
+        everything = self.chosen()
         return self.selected(everything.cut(runs_of(indices, everything.size)))
 
     def chunk_order(self, state: np.random.RandomState | None) -> Selection:
         """Return all samples in their order, or by chunk in the random order of ``state``."""
-        everything = self._chosen() or Selection(*self._ranges)
+        everything = self.chosen()
         return everything if state is None else everything.dealt(self._counts, state)
 
     def selected(self, selection: Selection) -> StreamingDataset:
