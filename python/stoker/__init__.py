@@ -7,12 +7,14 @@ from stoker.streaming.combined import CombinedStreamingDataset
 from stoker.streaming.dataloader import StreamingDataLoader
 from stoker.streaming.dataset import StreamingDataset
 from stoker.streaming.item_loader import TokensLoader
+from stoker.streaming.parallel import ParallelStreamingDataset
 from stoker.streaming.splits import train_test_split
 
 __version__ = "0.1.0"
 
 __all__ = [
     "CombinedStreamingDataset",
+    "ParallelStreamingDataset",
     "StreamingDataLoader",
     "StreamingDataset",
     "TokensLoader",

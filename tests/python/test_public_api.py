@@ -20,6 +20,7 @@ from house.rooms import FACADES
 
 TOP_LEVEL = {
     "CombinedStreamingDataset",
+    "ParallelStreamingDataset",
     "StreamingDataLoader",
     "StreamingDataset",
     "TokensLoader",
@@ -33,6 +34,7 @@ TOP_LEVEL = {
 # Documented path -> where the object lives. Both must give the same object.
 PATHS = {
     "stoker.CombinedStreamingDataset": "stoker.streaming.combined",
+    "stoker.ParallelStreamingDataset": "stoker.streaming.parallel",
     "stoker.StreamingDataLoader": "stoker.streaming.dataloader",
     "stoker.StreamingDataset": "stoker.streaming.dataset",
     "stoker.TokensLoader": "stoker.streaming.item_loader.tokens",

@@ -150,6 +150,11 @@ class EpochDataset(IterableDataset[Any]):
     # ---- what some kinds do in their own way
 
     @property
+    def endless(self) -> bool:
+        """Whether an epoch has no end."""
+        return False
+
+    @property
     def batched(self) -> bool:
         """Whether batches are more than slices of the positions: then `steps` says what they are."""
         return False

@@ -30,12 +30,15 @@ def planned_ids(
         stop: the same.
 
     Raises:
-        InvalidArgumentError: they are no ints of at least 0.
+        InvalidArgumentError: they, or the epoch, are no ints of at least 0; or an endless epoch has no stop.
     """
-    for name, value in (("start", start), ("stop", stop)):
+    for name, value in (("epoch", cursor.epoch), ("start", start), ("stop", stop)):
         if (type(value) is not int or value < 0) and not (name == "stop" and value is None):
             msg = f"{name}={value!r} must be an int of at least 0."
             raise InvalidArgumentError(msg)
+    if stop is None and dataset.endless:
+        msg = "An epoch without end needs a stop."
+        raise InvalidArgumentError(msg)
     planned = copy(dataset)  # to begin an epoch moves where the running one stands
     planned.begin(cursor)
     if stepper is None and not planned.batched:

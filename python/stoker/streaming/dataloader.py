@@ -36,6 +36,7 @@ from stoker.streaming._native_batch import NotNativeError
 from stoker.streaming._native_run import NativeBatches, ZippedBatches
 from stoker.streaming._order import ShuffleMode
 from stoker.streaming._planned import planned_ids
+from stoker.streaming._ranks import check_alike
 from stoker.streaming._skipping import (
     Skipped,
     SkippingCollate,
@@ -165,7 +166,13 @@ class StreamingDataLoader(DataLoader[Any]):
         return {**self.__dict__, **fresh}
 
     def __len__(self) -> int:
-        """Return the batches of a whole epoch on this rank."""
+        """Return the batches of a whole epoch on this rank.
+
+        Raises:
+            TypeError: an epoch has no end.
+        """
+        if self.dataset.endless:
+            len(self.dataset)  # raises: torch asks for a TypeError
         epoch = self._at[0] if isinstance(self._at, tuple) else max(self.current_epoch, 1)
         cursor = self._cursor(epoch, 0)
         steps = self._steps(cursor)
@@ -407,6 +414,29 @@ class StreamingDataLoader(DataLoader[Any]):
         if position and not steps.left():
             epoch, position = epoch + 1, 0
         self._stepper, self._at = stepper, (epoch, position)
+
+    def check_ranks(self) -> None:
+        """Compare over torch.distributed that all ranks go on at the same place with the same options.
+
+        Every rank must call it, best before the first batch and after a state was loaded. Ranks that differ in a
+        dataset, seed, position, batch size or number of ranks would lose and repeat samples without notice.
+
+        Raises:
+            InvalidArgumentError: there is no process group.
+            StateMismatchError: on every rank, naming what differs.
+        """
+        cursor = self._cursor(0, 0)
+        check_alike(
+            self.state_dict()
+            | {
+                "batch_size": cursor.batch_size,
+                "sizes": cursor.sizes,
+                "drop_last": cursor.drop_last,
+                "pad": cursor.pad,
+                "replicate": self._replicate,
+                "world_size": cursor.world_size,
+            }
+        )
 
     # ---- the order
 

@@ -39,6 +39,7 @@ STREAMING_ORDER: list[set[str]] = [
         "_assignment",
         "_loader_stats",
         "_mixing",
+        "_ranks",
         "_split",
         "_transformed",
         "_transforms",
