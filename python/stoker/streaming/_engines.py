@@ -97,4 +97,4 @@ def start_native(
             return _core.BatchLoader.told(parts, whole.spec, whole.pool, **options)
 
         zipped.append(NativeBatches(whole, told, feed=feed, **running))
-    return zipped[0] if len(zipped) == 1 else ZippedBatches(zipped)
+    return ZippedBatches(zipped) if dataset.side_by_side else zipped[0]

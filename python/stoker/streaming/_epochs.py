@@ -150,6 +150,11 @@ class EpochDataset(IterableDataset[Any]):
     # ---- what some kinds do in their own way
 
     @property
+    def side_by_side(self) -> bool:
+        """Whether a sample is a tuple of one of each group, also when there is one group only."""
+        return False
+
+    @property
     def endless(self) -> bool:
         """Whether an epoch has no end."""
         return False

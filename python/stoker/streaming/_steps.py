@@ -98,6 +98,7 @@ class SliceSteps(Steps):
         """Plan nothing yet."""
         self._source, self._cursor = source, cursor
         self._total = source.epoch_samples(cursor.epoch)
+        self._rows_of: RowsOf | None = None
 
     def left(self) -> int:
         """Return how many global batches there are, on all ranks."""
@@ -119,7 +120,9 @@ class SliceSteps(Steps):
     def batches(self, worker: int, num_workers: int, first: int = 0) -> Iterator[list[Rows]]:
         """Return an iterator over the batches that are this worker's, from number ``first`` on."""
         cursor, total = self._cursor, self._total
-        rows_of = self._source.epoch_rows(cursor.epoch)
+        if self._rows_of is None:  # asked once: a forked child goes on as it began
+            self._rows_of = self._source.epoch_rows(cursor.epoch)
+        rows_of = self._rows_of
         wanted = cursor.batch_size if cursor.pad else 0
         start = first + (worker - first) % num_workers
         numbers = range(start, self.count(), num_workers)

@@ -123,6 +123,11 @@ class ParallelStreamingDataset(EpochDataset):
         return tuple((dataset,) for dataset in self._datasets)
 
     @property
+    def side_by_side(self) -> bool:
+        """Whether a sample is a tuple of one of each group."""
+        return True
+
+    @property
     def endless(self) -> bool:
         """Whether an epoch has no end."""
         return self._length == math.inf
