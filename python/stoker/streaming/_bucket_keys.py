@@ -31,12 +31,17 @@ class BucketKeys:
     Args:
         union: the items, ascending, each once.
         buckets: of each of them.
+
+    Attributes:
+        from_start: whether the items are the first ones of the dataset, without a gap.
+        count: buckets.
+        digest: 16 hex digits that differ when the bucket of an item does.
     """
 
     def __init__(self, union: Selection, buckets: Buckets) -> None:
         """Keep both."""
         self._union = union
-        self._dense = len(union.begins) == 1 and union.begins[0] == 0
+        self.from_start = len(union.begins) == 1 and union.begins[0] == 0
         self.count = int(buckets.max()) + 1 if len(buckets) else 0
         self.digest = hashed(buckets)
         few = self.count <= 1 << 16  # numpy sorts these faster
@@ -45,18 +50,20 @@ class BucketKeys:
     def of(self, items: npt.NDArray[np.uint64]) -> Buckets:
         """Return the buckets of items of the selection."""
         numbers = items.astype(np.int64)
-        found: Buckets = self._buckets[numbers if self._dense else self._union.before(numbers)]
+        found: Buckets = self._buckets[numbers if self.from_start else self._union.before(numbers)]
         return found
 
     def sizes(self, chosen: Selection) -> npt.NDArray[np.int64]:
         """Return how many samples of ``chosen``, which may repeat items, are in each bucket."""
         if chosen.size == self._union.size:
             return np.bincount(self._buckets, minlength=self.count)
-        sizes = np.zeros(self.count, np.int64)
-        for begin, end in zip(*chosen.lists(), strict=True):
-            first = int(self._union.before(np.array([begin]))[0])
-            sizes += np.bincount(self._buckets[first : first + end - begin], minlength=self.count)
-        return sizes
+        edges = np.zeros(len(self._buckets) + 1, np.int64)
+        firsts = self._union.before(chosen.begins)
+        np.add.at(edges, firsts, 1)
+        np.add.at(edges, firsts + (chosen.ends - chosen.begins), -1)
+        often = np.cumsum(edges[:-1])  # each item comes
+        sizes = np.bincount(self._buckets, weights=often, minlength=self.count)
+        return sizes.astype(np.int64)
 
 
 class Bucketing:
@@ -86,8 +93,9 @@ class Bucketing:
         self._known: tuple[str, BucketKeys] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickle the answers; the function only if it was not asked yet."""
-        return {**self.__dict__, "_by": self._by if self._known is None else None}
+        """Pickle the answers; the function only if it may be asked again, about another random part of the dataset."""
+        known = self._known is not None and self._known[1].from_start
+        return {**self.__dict__, "_by": None if known else self._by}
 
     def keys(self, dataset: StreamingDataset) -> BucketKeys:
         """Return the buckets of a dataset's samples. The first time every sample is read.
@@ -138,11 +146,8 @@ class Bucketing:
 
         def number(key: Any, item: int) -> int:
             key = _plain(key)
-            try:
-                found = seen.setdefault(key, len(seen)) if key is not None else -1
-            except TypeError:
-                found = -1
-            if found < 0 or key != key:  # noqa: PLR0124 - not a number
+            found = seen.setdefault(key, len(seen)) if _is_key(key) else -1
+            if found < 0:
                 msg = f"bucket_by must return a number, a string or a tuple of them, but returned {key!r:.80} for sample {item}."
                 raise InvalidArgumentError(msg)
             if found >= _MOST:
@@ -153,7 +158,15 @@ class Bucketing:
         return number
 
 
+def _is_key(key: Any) -> bool:
+    if isinstance(key, tuple):
+        return all(map(_is_key, key))
+    return isinstance(key, (str, int)) or (isinstance(key, float) and not math.isnan(key))
+
+
 def _plain(key: Any) -> Any:
+    if isinstance(key, tuple):
+        return tuple(map(_plain, key))
     if isinstance(key, torch.Tensor) and key.ndim == 0:
         return key.item()
     return key.item() if isinstance(key, np.generic) else key

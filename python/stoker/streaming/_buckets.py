@@ -169,6 +169,15 @@ class BucketSteps(Steps):
         size = self._cursor.global_batch
         return int(np.sum(self._left // size if self._cursor.drop_last else -(-self._left // size)))
 
+    def unequal(self) -> int:
+        """Return the samples of a global batch that would leave ranks without a batch; 0: there is none."""
+        cursor = self._cursor
+        if self._over or cursor.drop_last or cursor.pad:
+            return 0
+        tails = self._left % cursor.global_batch
+        short = tails[(tails > 0) & (tails < cursor.world_size)]
+        return int(short[0]) if len(short) else 0
+
     def count(self) -> int:
         """Return how many batches this rank has."""
         cursor = self._cursor

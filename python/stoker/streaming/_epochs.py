@@ -8,7 +8,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, Literal
 
 import torch
@@ -17,9 +17,9 @@ from torch.utils.data import IterableDataset
 from stoker import environment
 from stoker.exceptions import InvalidArgumentError
 from stoker.streaming._assignment import Cursor
-from stoker.streaming._handed import Handed
+from stoker.streaming._handed import Handed, Loaded
 from stoker.streaming._order import ShuffleMode
-from stoker.streaming._progress import Progress
+from stoker.streaming._progress import Progress, check_fields
 from stoker.streaming._rows import Rows, RowsOf
 from stoker.streaming._steps import Mark, SliceSteps, Stepper, Steps
 
@@ -63,8 +63,7 @@ class EpochDataset(IterableDataset[Any]):
         super().__init__()
         self._drop_last = drop_last if drop_last is None else checked_flag("drop_last", drop_last)
         self._next_epoch = 1
-        self._resume_at = 0
-        self._loaded = False  # a state was loaded and not used yet
+        self._loaded: Loaded | None = None
         self._handed: Handed | None = None  # by the running or last plain iteration
         self._changes = 0
         self._cursor: Cursor | None = None  # these four are set by StreamingDataLoader
@@ -176,6 +175,9 @@ class EpochDataset(IterableDataset[Any]):
     def begin(self, cursor: Cursor) -> None:
         """Get ready for an iteration."""
 
+    def restore(self, start: Progress) -> None:
+        """Go back to what held in the epoch of a state of this dataset and its options."""
+
     def rebase(self, start: Progress, position: int) -> None:
         """Let what was set hold from this position on in the epoch that began with ``start``."""
 
@@ -206,15 +208,15 @@ class EpochDataset(IterableDataset[Any]):
         world = environment.detect()
         cursor = self._cursor
         if cursor is None:
-            if world.in_worker and (self._resume_at or self.random_order()):
+            if world.in_worker and (self._loaded or self.random_order()):
                 warn_of_copies()
-            cursor = self._own_cursor(self._resume_at)
-            self._resume_at, self._loaded = 0, False
+            loaded, self._loaded = self._loaded, None
+            cursor = self._own_cursor(0 if loaded is None else self.resumed(loaded))
             samples, self._handed = self._begun(cursor)
             return self._counted(cursor, samples, self._handed)
         if self._cell is not None:
             shared = self._cell.get()
-            cursor = replace(cursor, **shared["cursor"])
+            cursor = Cursor(**shared["cursor"] | {"sizes": tuple(shared["cursor"]["sizes"])})
             self.adopt(shared["settings"])
             if self._stepper is not None:
                 self._stepper.adopt(shared["stepper"])
@@ -242,6 +244,7 @@ class EpochDataset(IterableDataset[Any]):
         marks = _marks_of_samples(cursor, handed)
         while True:
             if handed.changes != self.changes and self._handed is handed:
+                self.check_order(handed.start)
                 self.rebase(handed.start, handed.position)
                 cursor = replace(cursor, start=handed.position)
                 samples, handed = self._begun(cursor)
@@ -254,7 +257,8 @@ class EpochDataset(IterableDataset[Any]):
             handed.mark = next(marks)
             yield sample
         handed.finished = True
-        self._next_epoch = cursor.epoch + 1
+        if self._handed is handed:
+            self._next_epoch = cursor.epoch + 1
 
     @contextmanager
     def lent_to_loader(
@@ -269,9 +273,8 @@ class EpochDataset(IterableDataset[Any]):
         With a stepper they yield whole batches, as lists of samples.
         """
         if cell is not None:
-            shared = {"epoch": cursor.epoch, "start": cursor.start, "drop_last": cursor.drop_last}
             stepping = None if stepper is None else stepper.settings()
-            cell.set({"cursor": shared, "settings": self.settings(), "stepper": stepping})
+            cell.set({"cursor": asdict(cursor), "settings": self.settings(), "stepper": stepping})
         self._cursor, self._cell, self._on_error = cursor, cell, on_error
         self._stepper = stepper
         try:
@@ -287,7 +290,7 @@ class EpochDataset(IterableDataset[Any]):
         if isinstance(epoch, bool) or not isinstance(epoch, int) or epoch < 0:
             msg = f"epoch={epoch!r} must be an int of at least 0."
             raise InvalidArgumentError(msg)
-        self._next_epoch, self._resume_at, self._handed = epoch, 0, None
+        self._next_epoch, self._loaded, self._handed = epoch, None, None
 
     @property
     def current_epoch(self) -> int:
@@ -307,9 +310,41 @@ class EpochDataset(IterableDataset[Any]):
         if environment.detect().in_worker:
             msg = "state_dict() must be called in the main process: a worker does not know what was delivered."
             raise RuntimeError(msg)
+        if self._loaded is not None:
+            return self.state_at(self._loaded)
         if self._handed is None:
-            return self.progress(self._next_epoch, self._resume_at).to_state()
+            return self.progress(self._next_epoch, 0).to_state()
         return self.state_of(self._handed)
+
+    def resumed(self, loaded: Loaded) -> int:
+        """Get ready to go on with a loaded state, and return its position; what was set since holds from there on."""
+        start = loaded.start
+        self.check_order(start)
+        if loaded.changes == self.changes:
+            self.restore(start)
+        else:
+            self.rebase(start, start.position)
+        return start.position
+
+    def check_order(self, start: Progress) -> None:
+        """Check that an epoch that began (or was left) with ``start`` can go on in the order of the options of now.
+
+        Raises:
+            StateMismatchError: an option was changed since.
+        """
+        now = self.progress(start.epoch, 0).to_state()
+        check_fields(
+            start.to_state(),
+            {key: value for key, value in now.items() if key not in ("segment", "set_weights")},
+            force=False,
+            where=" of the epoch that goes on",
+        )
+
+    def state_at(self, loaded: Loaded) -> dict[str, Any]:
+        """Return a loaded state; what was set since holds from there on."""
+        if loaded.changes == self.changes:
+            return loaded.start.to_state()
+        return self.progress(loaded.start.epoch, self.resumed(loaded)).to_state()
 
     def state_of(self, handed: Handed) -> dict[str, Any]:
         """Return the state after what an iteration has handed out; what was set since holds from there on."""
@@ -317,6 +352,7 @@ class EpochDataset(IterableDataset[Any]):
             return handed.progress().to_state() | handed.added()
         if handed.finished:
             return self.progress(handed.start.epoch + 1, 0).to_state()
+        self.check_order(handed.start)
         self.rebase(handed.start, handed.position)
         return self.progress(handed.start.epoch, handed.position).to_state()
 
@@ -329,18 +365,20 @@ class EpochDataset(IterableDataset[Any]):
         epoch, position = self.check_state(state)
         self._handed = None
         cursor = replace(self._own_cursor(position), epoch=epoch)
-        finished = self.steps(cursor).left() == 0
-        self._next_epoch, self._resume_at = (epoch + 1, 0) if finished else (epoch, position)
-        self._loaded = True
+        if position and self.steps(cursor).over():
+            epoch, position = epoch + 1, 0
+        self._next_epoch = epoch
+        self._loaded = Loaded(self.progress(epoch, position), self.changes)
 
-    def take_loaded_state(self) -> tuple[int, int] | None:
-        """Return (epoch, position) of a state loaded here that no iteration has used yet, once."""
-        if not self._loaded:
-            return None
-        self._loaded = False
-        found = self._next_epoch, self._resume_at
-        self._resume_at = 0
-        return found
+    @property
+    def loaded_state(self) -> Loaded | None:
+        """A state loaded here that no iteration has used yet."""
+        return self._loaded
+
+    def take_loaded_state(self) -> Loaded | None:
+        """Return `loaded_state`, once."""
+        loaded, self._loaded = self._loaded, None
+        return loaded
 
 
 def _marks_of_samples(cursor: Cursor, handed: Handed) -> Iterator[Mark]:

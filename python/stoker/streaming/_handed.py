@@ -10,6 +10,19 @@ from stoker.streaming._progress import Progress
 from stoker.streaming._steps import Mark, Steps
 
 
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A state that no iteration has used yet.
+
+    Attributes:
+        start: the state.
+        changes: of the dataset when it was loaded.
+    """
+
+    start: Progress
+    changes: int
+
+
 @dataclass(slots=True)
 class Handed:
     """Of one iteration only, so that an older iterator never moves the state of a newer one.

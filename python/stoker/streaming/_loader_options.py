@@ -14,6 +14,7 @@ from stoker import _core
 from stoker.exceptions import InvalidArgumentError
 from stoker.streaming._assignment import Cursor
 from stoker.streaming._epochs import EpochDataset
+from stoker.streaming._steps import Steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +143,21 @@ def raise_too_few(cursor: Cursor, total: int, what: str = "The dataset has {} sa
         f"{cursor.batch_size} x {cursor.world_size} ranks), and {why}"
     )
     raise InvalidArgumentError(msg)
+
+
+def check_equal_steps(steps: Steps, cursor: Cursor) -> None:
+    """Check that no rank misses a batch before the last one, after which ranks would be at different places.
+
+    Raises:
+        InvalidArgumentError: one would.
+    """
+    few = steps.unequal()
+    if few:
+        msg = (
+            f"A batch of the {few} samples that remain of one dataset or bucket would leave some of the {cursor.world_size} "
+            "ranks without a batch: use pad='mask', or drop_last=True."
+        )
+        raise InvalidArgumentError(msg)
 
 
 def reason_against_native(size: BatchSize, collate_fn: Any, kwargs: dict[str, Any]) -> str | None:

@@ -11,6 +11,7 @@ from stoker.streaming._mixing import Mix, Segment, checked_weights
 from stoker.streaming._order import checked_seed
 from stoker.streaming._progress import Progress, checked_place
 
+_MOST_SAMPLES = 1 << 40  # of a member: a mixture of more cannot be drawn in reasonable time
 METHODS = ("stratified", "per_stream")
 
 
@@ -41,6 +42,19 @@ class MixedProgress(Progress):
         sizes = [member["samples"] for member in self.datasets]
         return Mix(sizes, weights, self.seed, self.epoch, segment_of(self.segment))
 
+    def checked_mix(self) -> Mix:
+        """Return `mix` after checking that it leads to the position.
+
+        Raises:
+            StateMismatchError: it does not.
+        """
+        mix = self.mix()
+        if self.position > mix.end:
+            msg = f"The state has delivered {self.position} samples, but its epoch has {mix.end}."
+            raise StateMismatchError(msg)
+        mix.draw_at(self.position)
+        return mix
+
 
 def as_plain(segment: Segment) -> dict[str, Any]:
     """Return a segment as a state holds it."""
@@ -64,7 +78,7 @@ def read_progress(state: Any) -> MixedProgress:
     Raises:
         StateMismatchError: it is no state of a mixture, or one that no mixture gave.
     """
-    position = checked_place(state)[1]
+    checked_place(state)
     members = state.get("datasets")
     if not isinstance(members, list) or not all(map(_is_member, members)):
         msg = "The state is not one of a CombinedStreamingDataset: it has no list of `datasets`."
@@ -76,11 +90,6 @@ def read_progress(state: Any) -> MixedProgress:
     found = MixedProgress(**{key: state[key] for key in MixedProgress.__dataclass_fields__})
     _check_choice(found)
     _check_segment(found)
-    mix = found.mix()
-    if position > mix.end:
-        msg = f"The state has delivered {position} samples, but its epoch has {mix.end}."
-        raise StateMismatchError(msg)
-    mix.draw_at(position)
     return found
 
 
@@ -88,7 +97,7 @@ def _is_member(member: Any) -> bool:
     if not isinstance(member, dict):
         return False
     samples = member.get("samples")
-    return type(samples) is int and 0 < samples < 1 << 63
+    return type(samples) is int and 0 < samples < _MOST_SAMPLES
 
 
 def _check_choice(found: MixedProgress) -> None:
@@ -100,6 +109,10 @@ def _check_choice(found: MixedProgress) -> None:
     except InvalidArgumentError as error:
         msg = f"The state was altered: {error}"
         raise StateMismatchError(msg) from None
+    shares = [weights for weights in (found.weights, found.set_weights) if weights is not None]
+    if any(abs(sum(weights) - 1) > 1e-6 for weights in shares):  # noqa: PLR2004 - of rounding
+        msg = f"The state's weights are {shares}, which do not add up to 1; it was altered."
+        raise StateMismatchError(msg)
     exactly_one = found.iterate_over_all is (found.weights is None)
     if (
         not exactly_one

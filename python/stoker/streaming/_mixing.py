@@ -7,6 +7,10 @@ import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
+from typing import Any, cast
+
+import numpy as np
 
 from stoker import _core
 from stoker.exceptions import InvalidArgumentError, StateMismatchError
@@ -35,23 +39,25 @@ def checked_weights(weights: object, count: int) -> tuple[float, ...]:
     Raises:
         InvalidArgumentError: not one finite number of at least 0 per dataset, or all are 0.
     """
-    if not isinstance(weights, Sequence) or isinstance(weights, str) or len(weights) != count:
+    several = isinstance(weights, (Sequence, np.ndarray)) and not isinstance(weights, str)
+    given: list[Any] = list(cast("Sequence[Any]", weights)) if several else []
+    if len(given) != count:
         msg = f"weights={weights!r} must be {count} numbers, one per dataset."
         raise InvalidArgumentError(msg)
-    for weight in weights:
-        if (
-            isinstance(weight, bool)
-            or not isinstance(weight, (int, float))
-            or not math.isfinite(weight)
-            or weight < 0
-        ):
+    for weight in given:
+        if isinstance(weight, bool) or not isinstance(weight, Real) or not 0 <= cast("float", weight) < math.inf:
             msg = f"weights={weights!r}: {weight!r} is no finite number of at least 0."
             raise InvalidArgumentError(msg)
-    total = math.fsum(weights)
-    if total <= 0:
-        msg = f"weights={weights!r} add up to 0; at least one dataset needs more."
+    try:
+        shares = [float(weight) for weight in given]
+        total = math.fsum(shares)
+    except OverflowError:
+        total = math.inf
+    if not 0 < total < math.inf:
+        problem = "are too large" if total else "add up to 0; at least one dataset needs more"
+        msg = f"weights={weights!r} {problem}."
         raise InvalidArgumentError(msg)
-    return tuple(weight / total for weight in weights)
+    return tuple(share / total for share in shares)
 
 
 class Mix:

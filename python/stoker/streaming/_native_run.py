@@ -144,7 +144,11 @@ class ZippedBatches:
 
     def __next__(self) -> Any:
         """Return the next batch of all."""
-        return [next(batches) for batches in self._batches]
+        try:
+            return [next(batches) for batches in self._batches]
+        except StopIteration:
+            self.close()
+            raise
 
     @property
     def skipped(self) -> int:
@@ -170,8 +174,10 @@ def feeds_of(steps: Steps, groups: int) -> list[Callable[[int], Iterator[Rows]]]
     shared = tee(steps.batches(0, 1), groups)
 
     def feed_of(group: int) -> Callable[[int], Iterator[Rows]]:
+        first = [shared[group]]  # for this process; a forked child goes on with its own
+
         def feed(delivered: int) -> Iterator[Rows]:
-            found = steps.batches(0, 1, delivered) if delivered else shared[group]
+            found = first.pop() if first else steps.batches(0, 1, delivered)
             return (rows[group] for rows in found)
 
         return feed

@@ -58,6 +58,23 @@ class PerStreamSteps(Steps):
         """Return how many global batches there are, on all ranks."""
         return sum(1 for _ in self._draws())
 
+    def over(self) -> bool:
+        """Return whether there is none, on all ranks."""
+        return next(self._draws(), None) is None
+
+    def unequal(self) -> int:
+        """Return the samples of a global batch that would leave ranks without a batch; 0: there is none."""
+        cursor, mix = self._cursor, self._mix
+        if cursor.drop_last or cursor.pad:
+            return 0
+        batches = mix.segment.batches or (1,) * len(self._plans)
+        before = mix.delivered(self._first)
+        for plan, size, start in zip(self._plans, batches, before, strict=True):
+            tail = (plan.size - start) % size
+            if 0 < tail < cursor.world_size:
+                return tail
+        return 0
+
     def count(self) -> int:
         """Return how many batches this rank has."""
         return sum(1 for _ in self._mine())

@@ -34,6 +34,14 @@ class Steps(ABC):
     def left(self) -> int:
         """Return how many global batches there are, on all ranks."""
 
+    def over(self) -> bool:
+        """Return whether there is none, on all ranks."""
+        return self.left() == 0
+
+    def unequal(self) -> int:
+        """Return the samples of a global batch that would leave ranks without a batch before the end; 0: there is none."""
+        return 0
+
     @abstractmethod
     def count(self) -> int:
         """Return how many batches this rank has; without ``pad`` it may miss the short ones."""

@@ -80,9 +80,6 @@ class CombinedStreamingDataset(EpochDataset):
         self._force = force_override_state_dict
         # Where the weights in force begin to hold in the epoch that runs, or was loaded; in others they do at 0.
         self._segment: tuple[int, Segment] | None = None
-        self._loaded_at: tuple[int, int] | None = (
-            None  # (epoch, position) of a state that no iteration has used yet
-        )
         self._mixes: dict[tuple[Any, ...], Mix] = {}
 
     def _sizes(self) -> list[int]:
@@ -129,13 +126,6 @@ class CombinedStreamingDataset(EpochDataset):
         shares = checked_weights(weights, len(self._datasets))
         if shares == self.weights:
             return
-        if self._loaded_at is not None:
-            epoch, position = self._loaded_at
-            segment = self._segment_of(epoch)
-            self._segment = (
-                epoch,
-                self._mix(epoch, segment).segment_from(position, segment.batches),
-            )
         self._set_weights = None if shares == self._weights else shares
         self._changes += 1
 
@@ -172,13 +162,14 @@ class CombinedStreamingDataset(EpochDataset):
     def begin(self, cursor: Cursor) -> None:
         """Get ready for an iteration."""
         self._segment = (cursor.epoch, self._segment_at(cursor))
-        self._loaded_at = None
+
+    def restore(self, start: Progress) -> None:
+        """Go back to what held in the epoch of a state of this dataset and its options."""
+        self._segment = (start.epoch, segment_of(_mixed(start).segment))
 
     def rebase(self, start: Progress, position: int) -> None:
         """Let the weights hold from this position on in the epoch that began with ``start``."""
-        if not isinstance(start, MixedProgress):
-            msg = f"{type(start).__name__} is no state of a mixture"
-            raise TypeError(msg)
+        start = _mixed(start)
         batches = segment_of(start.segment).batches
         self._segment = (start.epoch, start.mix().segment_from(position, batches))
 
@@ -262,8 +253,9 @@ class CombinedStreamingDataset(EpochDataset):
         position on; what was delivered before stays delivered.
         """
         found = read_progress(state)
-        mix, position = found.mix(), found.position
-        if self._fits(state):
+        same, position = self._fits(state), found.position
+        mix = found.checked_mix()
+        if same:
             segment = segment_of(found.segment)
             weights = None if found.set_weights is None else tuple(found.set_weights)
         else:
@@ -277,7 +269,9 @@ class CombinedStreamingDataset(EpochDataset):
         else:
             epoch = found.epoch
         self._segment = (epoch, segment) if position else None
-        self._set_weights, self._loaded_at = weights, (epoch, position) if position else None
+        if weights != self._set_weights:
+            self._set_weights = weights
+            self._changes += 1
         return epoch, position
 
     def _fits(self, state: dict[str, Any]) -> bool:
@@ -308,7 +302,7 @@ class CombinedStreamingDataset(EpochDataset):
     def set_epoch(self, epoch: int) -> None:
         """Let the next iteration be epoch ``epoch`` (an int of at least 0) from its start."""
         super().set_epoch(epoch)
-        self._loaded_at = None
+        self._segment = None
 
     def settings(self) -> dict[str, Any]:
         """Return what workers that live on need to know, as plain values."""
@@ -325,3 +319,10 @@ class CombinedStreamingDataset(EpochDataset):
         weights, segment = settings["set_weights"], settings["segment"]
         self._set_weights = None if weights is None else tuple(weights)
         self._segment = None if segment is None else (segment[0], segment_of(segment[1]))
+
+
+def _mixed(start: Progress) -> MixedProgress:
+    if not isinstance(start, MixedProgress):
+        msg = f"{type(start).__name__} is no state of a mixture"
+        raise TypeError(msg)
+    return start

@@ -21,10 +21,11 @@ from stoker.streaming._assignment import Cursor
 from stoker.streaming._buckets import BucketStepper, bucket_stepper
 from stoker.streaming._engines import NativePlan, plan_native, start_native
 from stoker.streaming._epochs import EpochDataset, OnError, SharedCell
-from stoker.streaming._handed import Handed
+from stoker.streaming._handed import Handed, Loaded
 from stoker.streaming._loader_options import (
     check_choices,
     check_dataset,
+    check_equal_steps,
     check_together,
     checked_batch_size,
     countable,
@@ -152,7 +153,7 @@ class StreamingDataLoader(DataLoader[Any]):
         self._handed: Handed | None = None  # by the running or last iteration
         # What `state_dict` tells: the (epoch, position) that was set, or what was handed out since. One assignment
         # changes it, so Ctrl-C finds it whole.
-        self._at: tuple[int, int] | Handed | None = None
+        self._at: tuple[int, int] | Loaded | Handed | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle options and state; a running iteration and its memory stay in this process."""
@@ -173,7 +174,10 @@ class StreamingDataLoader(DataLoader[Any]):
         """
         if self.dataset.endless:
             len(self.dataset)  # raises: torch asks for a TypeError
-        epoch = self._at[0] if isinstance(self._at, tuple) else max(self.current_epoch, 1)
+        at = self._at
+        epoch = at[0] if isinstance(at, tuple) else max(self.current_epoch, 1)
+        if isinstance(at, Loaded):
+            epoch = at.start.epoch
         cursor = self._cursor(epoch, 0)
         steps = self._steps(cursor)
         if steps is not None:
@@ -254,6 +258,8 @@ class StreamingDataLoader(DataLoader[Any]):
         self._adopt_state_of_dataset()
         at = self._at
         epoch, start = at if isinstance(at, tuple) else (self.current_epoch + 1, 0)
+        if isinstance(at, Loaded):
+            epoch, start = at.start.epoch, self.dataset.resumed(at)
         cursor = self._cursor(epoch, start)
         batches, handed = self._begin(cursor)
         return self._counted(cursor, batches, handed)
@@ -263,11 +269,13 @@ class StreamingDataLoader(DataLoader[Any]):
         self.dataset.begin(cursor)
         steps, total = self._steps(cursor), self.dataset.epoch_samples(cursor.epoch)
         if cursor.start == 0 and total:
-            empty = cursor.num_batches(total) == 0
-            if empty if steps is None else next(steps.marks(), None) is None:
+            found = cursor.num_batches(total) if steps is None else next(steps.marks(), None)
+            if not found:
                 self._raise_too_few(cursor, total)
         if total:
             self._decide()
+        if steps is not None:
+            check_equal_steps(steps, cursor)
         start = self.dataset.progress(cursor.epoch, cursor.start)
         handed = Handed(start, total, self.dataset.changes, steps, Mark(cursor.start))
         batches = self._start(cursor, steps)
@@ -282,10 +290,8 @@ class StreamingDataLoader(DataLoader[Any]):
         raise_too_few(cursor, total)
 
     def _adopt_state_of_dataset(self) -> None:
-        """Continue where a state loaded into the dataset, and not into this loader, stopped."""
-        loaded = self.dataset.take_loaded_state()
-        if loaded is not None and not isinstance(self._at, tuple):
-            self._at = loaded
+        """Continue where a state stopped that was loaded into the dataset, later than one into this loader."""
+        self._at = self.dataset.take_loaded_state() or self._at
 
     def _start(self, cursor: Cursor, steps: Steps | None) -> Iterator[Any]:
         if self._plan is not None:
@@ -322,8 +328,14 @@ class StreamingDataLoader(DataLoader[Any]):
             if handed.closed:
                 msg = "The loader was closed during this iteration; start a new one to read on."
                 raise ClosedError(msg)
+            if self._handed is not handed and self.persistent_workers and self._plan is None:
+                msg = "Another iteration has begun, and persistent workers serve one at a time: that one goes on."
+                raise ClosedError(msg)
             if handed.changes != self.dataset.changes and self._at is handed:
                 _close(batches)
+                if self._running is not None:
+                    self._running.close()
+                self.dataset.check_order(handed.start)
                 self.dataset.rebase(handed.start, handed.position)
                 cursor = replace(cursor, start=handed.position)
                 batches, handed = self._begin(cursor)
@@ -356,7 +368,7 @@ class StreamingDataLoader(DataLoader[Any]):
         return self._stats.summary(self._running.stats() if self._running is not None else None)
 
     def close(self) -> None:
-        """End a running iteration, its threads and the dataset's files. Batches handed out stay valid.
+        """End the newest iteration, its threads and the dataset's files. Batches handed out stay valid.
 
         Not needed: threads also end when an iteration ends or is dropped. An iterator that is asked again raises
         ClosedError; a new iteration opens everything again.
@@ -385,16 +397,16 @@ class StreamingDataLoader(DataLoader[Any]):
         A JSON-serializable dict of a few hundred bytes. Call it on any rank: all ranks are at the same global position
         when they have taken the same number of batches.
         """
-        self._adopt_state_of_dataset()
-        at = self._at
-        if not isinstance(at, Handed):
+        at = self.dataset.loaded_state or self._at
+        if isinstance(at, Handed):
+            return self.dataset.state_of(at)
+        if isinstance(at, Loaded):
+            state = self.dataset.state_at(at)
+        else:
             state = self.dataset.progress(*(at or (1, 0))).to_state()
-            return (
-                state
-                if self._stepper is None
-                else state | self._stepper.state(self.dataset, state["position"])
-            )
-        return self.dataset.state_of(at)
+        if self._stepper is None:
+            return state
+        return state | self._stepper.state(self.dataset, state["position"])
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Let the next iteration continue after the samples ``state`` counts as delivered.
@@ -404,16 +416,18 @@ class StreamingDataLoader(DataLoader[Any]):
         Raises:
             StateMismatchError: the state belongs to another dataset or other options.
         """
+        self._cursor(1, 0)  # what is wrong with the ranks is said before anything changes
         stepper = copy(self._stepper)
         if stepper is not None:
             state = stepper.load(state, self.dataset)
         epoch, position = self.dataset.check_state(state)
         cursor = self._cursor(epoch, position)
         # Of the epoch, not of this rank: all ranks must agree which epoch they are in.
-        steps = (stepper or Stepper()).steps(self.dataset, cursor)
-        if position and not steps.left():
+        if position and (stepper or Stepper()).steps(self.dataset, cursor).over():
             epoch, position = epoch + 1, 0
-        self._stepper, self._at = stepper, (epoch, position)
+        self._stepper = stepper
+        self.dataset.take_loaded_state()  # an older one
+        self._at = Loaded(self.dataset.progress(epoch, position), self.dataset.changes)
 
     def check_ranks(self) -> None:
         """Compare over torch.distributed that all ranks go on at the same place with the same options.

@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -311,10 +312,10 @@ def _checked_length(length: object) -> float | None:
         return None
     if isinstance(length, float) and length == math.inf:
         return math.inf
-    if isinstance(length, bool) or not isinstance(length, int) or not 1 <= length < _ENDLESS:
+    if isinstance(length, bool) or not isinstance(length, Integral) or not 1 <= int(length) < _ENDLESS:
         msg = f"length={length!r} must be an int from 1 to 2**62 - 1, float('inf') for an epoch without end, or None."
         raise InvalidArgumentError(msg)
-    return length
+    return int(length)
 
 
 def _takes_rngs(transform: object) -> bool:
@@ -327,7 +328,8 @@ def _takes_rngs(transform: object) -> bool:
         msg = f"transform must be a callable of the tuple, or of the tuple and a dict of generators, found {transform!r}."
         raise InvalidArgumentError(msg)
     try:
-        signature = inspect.signature(transform)
+        asked: Any = transform
+        signature = inspect.signature(asked.forward if isinstance(asked, torch.nn.Module) else asked)
     except (TypeError, ValueError):  # some builtins do not tell
         return False
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)

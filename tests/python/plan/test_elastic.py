@@ -12,7 +12,12 @@ from typing import Any, NamedTuple
 import pytest
 
 from mixtures import through_json, write
-from stoker import CombinedStreamingDataset, StreamingDataLoader, StreamingDataset
+from stoker import (
+    CombinedStreamingDataset,
+    ParallelStreamingDataset,
+    StreamingDataLoader,
+    StreamingDataset,
+)
 from stoker.streaming._epochs import EpochDataset
 from worlds import as_rank
 
@@ -61,11 +66,17 @@ def per_stream(places: Places) -> EpochDataset:
     return CombinedStreamingDataset(members(places), batching_method="per_stream", drop_last=False)
 
 
+def parallel(places: Places) -> EpochDataset:
+    """Epochs in which every member goes round."""
+    return ParallelStreamingDataset(members(places), length=201, drop_last=False)
+
+
 KINDS: dict[str, Made] = {
     "alone": alone,
     "full": alone_full,
     "stratified": stratified,
     "per_stream": per_stream,
+    "parallel": parallel,
 }
 EACH = pytest.mark.parametrize("made", KINDS.values(), ids=KINDS)
 
@@ -87,7 +98,12 @@ def rows_of(batch: Any) -> list[Any]:
 def taken(loader: StreamingDataLoader, steps: int | None) -> Iterator[tuple[int, list[Any]]]:
     """Yield (position after it, samples) of so many batches; then the loop breaks."""
     for batch in islice(loader, steps):
-        yield loader.state_dict()["position"], rows_of(batch)
+        position = loader.state_dict()["position"]
+        if loader.dataset.batched:  # padded, see `Job.run`
+            numbers, own = batch
+            yield position, rows_of(numbers[own])
+        else:
+            yield position, rows_of(batch)
 
 
 class Job:
@@ -103,8 +119,10 @@ class Job:
         states = []
         for rank in range(phase.world):
             self._as_rank(rank, phase.world)
+            dataset = self._made(self._places)
             loader = StreamingDataLoader(
-                self._made(self._places),
+                dataset,
+                pad="mask" if dataset.batched else None,  # else a rank could miss a short batch
                 batch_size=phase.batch_size,
                 num_workers=phase.workers,
                 backend=self._backend,  # type: ignore[arg-type]

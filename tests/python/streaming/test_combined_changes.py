@@ -252,6 +252,8 @@ def test_forced_options_hold_from_the_states_position_on(
         ({"weights": [0, 0, 0.0], "iterate_over_all": False}, "add up to 0"),
         ({"weights": [1, math.nan, 1], "iterate_over_all": False}, "nan is no finite"),
         ({"weights": [1, math.inf, 1], "iterate_over_all": False}, "inf is no finite"),
+        ({"weights": [10**400, 1, 1], "iterate_over_all": False}, "too large"),
+        ({"weights": [1e308, 1e308, 1], "iterate_over_all": False}, "too large"),
         ({"weights": [1, True, 1], "iterate_over_all": False}, "True is no finite"),
         ({"seed": True}, "seed=True"),
         ({"seed": -1}, "seed=-1"),
@@ -316,6 +318,7 @@ ALTERED = {
         "segment": {"position": 20, "delivered": [12, 5, 3], "batches": None},
     },
     "weights set of words": {"set_weights": ["a", "b", "c"]},
+    "weights set that are too large": {"set_weights": [2**62, 2**62, 1]},
     "weights set for two": {"set_weights": [0.5, 0.5]},
     "weights set and every sample once": {
         "set_weights": [0.5, 0.3, 0.2],

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import pickle
 import resource
 import signal
@@ -15,8 +16,8 @@ import pytest
 from torch.utils.data import DataLoader
 
 from datasets import write_dataset
-from stoker import StreamingDataLoader, StreamingDataset
-from stoker.exceptions import ClosedError, InvalidArgumentError
+from stoker import CombinedStreamingDataset, StreamingDataLoader, StreamingDataset
+from stoker.exceptions import ClosedError, InvalidArgumentError, StateMismatchError
 
 N = 103
 BACKENDS = pytest.mark.parametrize("backend", ["native", "torch"])
@@ -283,3 +284,142 @@ def test_ctrl_c_leaves_a_state_of_what_was_handed_out(
             assert loader.state_dict()["position"] == taken
         signal.setitimer(signal.ITIMER_REAL, 0)
     assert hits > 20
+
+
+# ---- several iterations, loaders and states at once
+
+
+def _parts(tmp_path: Path) -> list[Path]:
+    return [
+        write_dataset(tmp_path / str(k), range(1000 * k, 1000 * k + 60), chunk_size=10)
+        for k in range(2)
+    ]
+
+
+def _mixture(parts: list[Path], **options: Any) -> CombinedStreamingDataset:
+    members = [StreamingDataset(part, shuffle=True) for part in parts]
+    return CombinedStreamingDataset(members, weights=[1, 1], iterate_over_all=False, **options)
+
+
+def test_two_loaders_of_one_dataset_go_on_each_at_its_own_place(tmp_path: Path) -> None:
+    parts = _parts(tmp_path)
+    first = StreamingDataLoader(_mixture(parts), batch_size=4)
+    running = iter(first)
+    delivered = [next(running).tolist() for _ in range(3)]
+    first.set_weights([1, 3])
+    delivered += [next(running).tolist() for _ in range(2)]
+    state = first.state_dict()
+    rest = [batch.tolist() for batch in running]
+    shared = _mixture(parts)
+    one, other = (StreamingDataLoader(shared, batch_size=4) for _ in range(2))
+    one.load_state_dict(state)
+    assert len(list(other)) > 0
+    assert [batch.tolist() for batch in one] == rest
+
+
+def test_an_older_iteration_does_not_move_the_next_epoch(tmp_path: Path) -> None:
+    dataset = StreamingDataset(_parts(tmp_path)[0], shuffle=True)
+    older = iter(dataset)
+    next(older)
+    dataset.set_epoch(5)
+    assert len(list(older)) == 59
+    assert dataset.current_epoch == 5
+    older = iter(dataset)
+    next(older)
+    state = {**dataset.state_dict(), "epoch": 3, "position": 10}
+    dataset.load_state_dict(state)
+    assert len(list(older)) == 59
+    assert dataset.state_dict() == state
+    assert len(list(dataset)) == 50
+
+
+def test_the_state_that_was_loaded_last_counts(tmp_path: Path) -> None:
+    dataset = StreamingDataset(_parts(tmp_path)[0], shuffle=True)
+    loader = StreamingDataLoader(dataset, batch_size=10)
+    states = [loader.state_dict() for _ in loader]
+    loader.load_state_dict(states[0])
+    dataset.load_state_dict(states[2])
+    assert loader.state_dict() == states[2]
+    assert dataset.state_dict() == states[2], "to look at it does not use it up"
+    assert len(list(loader)) == 3
+    dataset.load_state_dict(states[2])
+    loader.load_state_dict(states[0])
+    assert len(list(loader)) == 5
+
+
+def test_options_that_change_under_a_loaded_state_are_refused(tmp_path: Path) -> None:
+    parts = _parts(tmp_path)
+    for make in (lambda: StreamingDataset(parts[0], shuffle=True), lambda: _mixture(parts)):
+        loader = StreamingDataLoader(make(), batch_size=4)
+        next(iter(loader))
+        state = loader.state_dict()
+        loader.load_state_dict(state)
+        loader.dataset.set_shuffle(False)
+        with pytest.raises(StateMismatchError, match="of the epoch that goes on does not fit"):
+            iter(loader)
+    loader = StreamingDataLoader(_mixture(parts), batch_size=4)
+    running = iter(loader)
+    next(running)
+    loader.dataset.set_shuffle(False)
+    loader.set_weights([1, 9])
+    with pytest.raises(StateMismatchError, match="of the epoch that goes on does not fit"):
+        next(running)
+
+
+def test_persistent_workers_serve_one_iteration_at_a_time(tmp_path: Path) -> None:
+    loader = StreamingDataLoader(
+        StreamingDataset(_parts(tmp_path)[0]), batch_size=4, num_workers=1,
+        persistent_workers=True, backend="torch",
+    )  # fmt: skip
+    older = iter(loader)
+    next(older)
+    newer = iter(loader)
+    with pytest.raises(ClosedError, match="Another iteration has begun"):
+        next(older)
+    assert [n for batch in newer for n in batch.tolist()] == list(range(60))
+
+
+@pytest.mark.parametrize("kind", ["mixed", "bucketed", "padded"])
+def test_a_process_forked_before_the_first_batch_gets_all(tmp_path: Path, kind: str) -> None:
+    parts = _parts(tmp_path)
+    options: dict[str, Any] = {
+        "mixed": {},
+        "bucketed": {"bucket_by": len_of},
+        "padded": {"pad": "mask"},
+    }[kind]
+    dataset = _mixture(parts) if kind == "mixed" else StreamingDataset(parts[0], shuffle=True)
+
+    def told(batches: Any) -> list[list[int]]:
+        return [(batch[0] if kind == "padded" else batch).tolist() for batch in batches]
+
+    loader = StreamingDataLoader(dataset, batch_size=4, backend="native", num_workers=1, **options)
+    whole = told(loader)
+    loader.set_epoch(1)
+    running = iter(loader)
+    ends = multiprocessing.get_context("fork").Pipe(duplex=False)
+    child = multiprocessing.get_context("fork").Process(target=lambda: ends[1].send(told(running)))
+    child.start()
+    assert ends[0].poll(60)
+    assert ends[0].recv() == whole
+    child.join()
+    assert told(running) == whole
+
+
+def len_of(sample: int) -> int:
+    return len(str(sample))
+
+
+def test_a_world_found_later_counts_for_persistent_workers_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loader = StreamingDataLoader(
+        StreamingDataset(_parts(tmp_path)[0]), batch_size=6, num_workers=1,
+        persistent_workers=True, backend="torch",
+    )  # fmt: skip
+    assert len(list(loader)) == 10
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    batches = [batch.tolist() for batch in loader]
+    fresh = StreamingDataLoader(StreamingDataset(_parts(tmp_path / "b")[0]), batch_size=6)
+    assert batches == [batch.tolist() for batch in fresh]
+    assert len(batches) == 5

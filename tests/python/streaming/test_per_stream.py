@@ -45,7 +45,12 @@ def make(places: list[Path], weights: Any = None, batch_size: Any = 4, **options
 
 
 def lists(loader: Any, count: int | None = None) -> list[list[int]]:
-    return [batch.tolist() for batch in islice(loader, count)]
+    """Return the batches, without what fills them up."""
+    batches = islice(loader, count)
+    return [
+        batch[0][batch[1]].tolist() if isinstance(batch, list | tuple) else batch.tolist()
+        for batch in batches
+    ]
 
 
 def flat(batches: list[list[int]]) -> list[int]:
@@ -101,7 +106,8 @@ def test_ranks_share_global_batches_of_one_dataset(
     parts = []
     for rank in range(world):
         as_rank(monkeypatch, rank, world)
-        loader = make(places, weights, 12 // world, drop_last=drop_last, backend=backend)
+        options = {"drop_last": drop_last, "backend": backend, "pad": None if drop_last else "mask"}
+        loader = make(places, weights, 12 // world, **options)
         parts.append(lists(loader))
         assert len(parts[-1]) == len(loader)
         order = loader.order(1)
@@ -110,11 +116,17 @@ def test_ranks_share_global_batches_of_one_dataset(
     as_rank(monkeypatch, 0, 1)
     alone = lists(make(places, weights, 12, drop_last=drop_last, backend=backend))
     assert Counter(delivered) == Counter(flat(alone))
-    if drop_last:
-        assert {len(part) for part in parts} == {len(alone)}
-        steps = [sorted(flat(list(step))) for step in zip(*parts, strict=True)]
-        assert steps == [sorted(batch) for batch in alone], "the same global batches in any world"
-        assert all(len(batch) == 12 for batch in alone)
+    assert {len(part) for part in parts} == {len(alone)}
+    steps = [sorted(flat(list(step))) for step in zip(*parts, strict=True)]
+    assert steps == [sorted(batch) for batch in alone], "the same global batches in any world"
+    assert not drop_last or all(len(batch) == 12 for batch in alone)
+
+
+def test_no_rank_misses_a_batch(places: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    as_rank(monkeypatch, 0, 4)
+    assert len(lists(make(places, None, 3))) == 9, "53 = 4 * 12 + 5, 31 = 2 * 12 + 7, and 7"
+    with pytest.raises(InvalidArgumentError, match=r"of the 3 samples .* 4 ranks .*pad='mask'"):
+        iter(make(places, None, 7))  # 31 = 28 + 3
 
 
 @KINDS
@@ -131,12 +143,13 @@ def test_resumes_exactly(
     rest: list[int] = []
     for rank in range(world):
         as_rank(monkeypatch, rank, world)
-        other = make(places, weights, size, backend=backend, num_workers=2)
+        pad = None if world == 1 else "mask"
+        other = make(places, weights, size, backend=backend, num_workers=2, pad=pad)
         other.load_state_dict(state)
         assert other.state_dict() == state
         other.load_state_dict(through_json(other.state_dict()))
         batches = lists(other)
-        assert all(len(set(sources(batch))) == 1 for batch in batches)
+        assert all(len(set(sources(batch))) <= 1 for batch in batches)
         rest += flat(batches)
         assert (other.state_dict()["epoch"], other.state_dict()["position"]) == (1, _end(other))
     if size == 4:
@@ -208,7 +221,7 @@ def test_every_member_comes_in_its_order_whatever_changes(
     with pytest.MonkeyPatch.context() as patch:
         for rank in range(world):
             as_rank(patch, rank, world)
-            loader = make(places, weights, again, backend="torch")
+            loader = make(places, weights, again, backend="torch", pad="mask")
             loader.load_state_dict(state)
             if loader.state_dict()["epoch"] == 1:
                 rest += flat(lists(loader))
