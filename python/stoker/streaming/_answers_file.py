@@ -116,6 +116,9 @@ def checked_file(
     """
     if given is None:
         return None
+    if not isinstance(given, (str, os.PathLike)):
+        msg = f"{argument}={given!r} must be the path of a file."
+        raise InvalidArgumentError(msg)
     path = Path(given).expanduser().absolute()
     if not wanted or path.is_dir() or not path.parent.is_dir():
         needed = argument.removesuffix("_cache")

@@ -184,7 +184,7 @@ def _checked_boundaries(boundaries: object) -> list[float]:
     given: list[Any] = list(boundaries) if isinstance(boundaries, (Sequence, np.ndarray)) else []
     given = [_plain(one) for one in given]
     numbers = all(
-        isinstance(one, (int, float)) and not isinstance(one, bool) and math.isfinite(one)
+        isinstance(one, (int, float)) and not isinstance(one, bool) and -math.inf < one < math.inf
         for one in given
     )
     if not given or not numbers or any(a >= b for a, b in pairwise(given)):

@@ -17,7 +17,7 @@ from torch.utils.data import IterableDataset
 from stoker import environment
 from stoker.exceptions import InvalidArgumentError
 from stoker.streaming._assignment import Cursor
-from stoker.streaming._handed import Handed, Loaded
+from stoker.streaming._handed import Handed, Loaded, marks_of
 from stoker.streaming._order import ShuffleMode
 from stoker.streaming._progress import Progress, check_fields
 from stoker.streaming._rows import Rows, RowsOf
@@ -25,6 +25,7 @@ from stoker.streaming._steps import Mark, SliceSteps, Stepper, Steps
 
 OnError = Literal["raise", "skip"]
 _CELL_BYTES = 1 << 16
+_MOST_EPOCHS = 1 << 62
 
 
 class SharedCell:
@@ -241,7 +242,7 @@ class EpochDataset(IterableDataset[Any]):
 
     def _counted(self, cursor: Cursor, samples: Iterator[Any], handed: Handed) -> Iterator[Any]:
         """Keep count for `state_dict` and move to the next epoch at the end."""
-        marks = _marks_of_samples(cursor, handed)
+        marks = marks_of(cursor, handed)
         while True:
             if handed.changes != self.changes and self._handed is handed:
                 self.check_order(handed.start)
@@ -249,7 +250,7 @@ class EpochDataset(IterableDataset[Any]):
                 cursor = replace(cursor, start=handed.position)
                 samples, handed = self._begun(cursor)
                 self._handed = handed
-                marks = _marks_of_samples(cursor, handed)
+                marks = marks_of(cursor, handed)
             try:
                 sample = next(samples)
             except StopIteration:
@@ -287,8 +288,8 @@ class EpochDataset(IterableDataset[Any]):
 
     def set_epoch(self, epoch: int) -> None:
         """Let the next iteration be epoch ``epoch`` (an int of at least 0) from its start."""
-        if isinstance(epoch, bool) or not isinstance(epoch, int) or epoch < 0:
-            msg = f"epoch={epoch!r} must be an int of at least 0."
+        if isinstance(epoch, bool) or not isinstance(epoch, int) or not 0 <= epoch < _MOST_EPOCHS:
+            msg = f"epoch={epoch!r} must be an int of at least 0 and less than 2**62."
             raise InvalidArgumentError(msg)
         self._next_epoch, self._loaded, self._handed = epoch, None, None
 
@@ -379,17 +380,6 @@ class EpochDataset(IterableDataset[Any]):
         """Return `loaded_state`, once."""
         loaded, self._loaded = self._loaded, None
         return loaded
-
-
-def _marks_of_samples(cursor: Cursor, handed: Handed) -> Iterator[Mark]:
-    """Yield what each sample of a plain iteration counts."""
-    if handed.steps is not None:
-        yield from handed.steps.marks()
-        return
-    position, end = cursor.start, cursor.end(handed.total)
-    while True:
-        position = min(position + cursor.world_size, end)
-        yield Mark(position)
 
 
 def checked_flag(name: str, value: object) -> bool:

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from stoker.streaming._assignment import Cursor
 from stoker.streaming._progress import Progress
 from stoker.streaming._steps import Mark, Steps
 
@@ -34,7 +36,7 @@ class Handed:
         steps: its batches, when they are no plain slices of the epoch.
         mark: what was handed out last. One assignment changes it, so that Ctrl-C finds it whole.
         finished: the epoch is over; what drop_last left out is not owed.
-        closed: by the loader, in between.
+        closed: StreamingDataLoader.close() was called before the end.
         kept: what ``steps`` added to states, of an iteration that stayed in another process.
     """
 
@@ -71,3 +73,14 @@ class Handed:
     def progress(self) -> Progress:
         """Return the state after what was handed out."""
         return replace(self.start, position=self.position)
+
+
+def marks_of(cursor: Cursor, handed: Handed) -> Iterator[Mark]:
+    """Yield where the epoch stands after each batch (or sample, when the cursor's batches have one)."""
+    if handed.steps is not None:
+        yield from handed.steps.marks()
+        return
+    position, end = cursor.start, cursor.end(handed.total)
+    while True:
+        position = min(position + cursor.global_batch, end)
+        yield Mark(position)

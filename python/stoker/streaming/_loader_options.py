@@ -16,6 +16,8 @@ from stoker.streaming._assignment import Cursor
 from stoker.streaming._epochs import EpochDataset
 from stoker.streaming._steps import Steps
 
+_MOST_WORKERS = 1024  # more is a mistake
+
 
 @dataclass(frozen=True, slots=True)
 class BatchSize:
@@ -97,6 +99,8 @@ def check_together(
     size: BatchSize,
     replicate: object,
     bucket_by: object,
+    num_workers: object,
+    batch_transform: object,
     kwargs: dict[str, Any],
 ) -> None:
     """Check what depends on each other.
@@ -106,6 +110,14 @@ def check_together(
     """
     if type(replicate) is not int or replicate < 1:
         msg = f"replicate={replicate!r} must be an int of at least 1."
+        raise InvalidArgumentError(msg)
+    if num_workers is not None and (
+        type(num_workers) is not int or not 0 <= num_workers <= _MOST_WORKERS
+    ):
+        msg = f"num_workers={num_workers!r} must be None or an int from 0 to {_MOST_WORKERS}."
+        raise InvalidArgumentError(msg)
+    if batch_transform is not None and not callable(batch_transform):
+        msg = f"batch_transform must be a callable of the batch, found {batch_transform!r:.80}."
         raise InvalidArgumentError(msg)
     if pad is not None and (on_error == "skip" or size.single):
         msg = "pad='mask' needs batches of one size: give a batch_size, and on_error='raise'."

@@ -11,7 +11,7 @@ from stoker.streaming._mixing import Mix, Segment, checked_weights
 from stoker.streaming._order import checked_seed
 from stoker.streaming._progress import Progress, checked_place
 
-_MOST_SAMPLES = 1 << 40  # of a member: a mixture of more cannot be drawn in reasonable time
+_MOST_SAMPLES = 1 << 36  # of a member: a mixture of more cannot be drawn in reasonable time
 METHODS = ("stratified", "per_stream")
 
 

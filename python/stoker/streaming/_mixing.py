@@ -25,7 +25,7 @@ class Segment:
     Attributes:
         position: samples of the epoch that came before.
         delivered: of each dataset among them.
-        batches: samples of the global batches that are drawn from each dataset; None: single samples are drawn.
+        batches: samples in a global batch of each dataset, when batches are drawn; None: single samples are.
     """
 
     position: int
@@ -45,7 +45,11 @@ def checked_weights(weights: object, count: int) -> tuple[float, ...]:
         msg = f"weights={weights!r} must be {count} numbers, one per dataset."
         raise InvalidArgumentError(msg)
     for weight in given:
-        if isinstance(weight, bool) or not isinstance(weight, Real) or not 0 <= cast("float", weight) < math.inf:
+        if (
+            isinstance(weight, bool)
+            or not isinstance(weight, Real)
+            or not 0 <= cast("float", weight) < math.inf
+        ):
             msg = f"weights={weights!r}: {weight!r} is no finite number of at least 0."
             raise InvalidArgumentError(msg)
     try:

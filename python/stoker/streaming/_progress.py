@@ -30,7 +30,7 @@ class Progress:
     position: int
 
     def to_state(self) -> dict[str, Any]:
-        """Return the state as a dict of plain values: JSON-serializable, without ranks, workers and batch size."""
+        """Return the state as a dict of plain values: JSON-serializable, to be loaded with any ranks, workers and batch size."""
         return {"state_version": STATE_VERSION, **asdict(self)}
 
 

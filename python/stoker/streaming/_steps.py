@@ -12,11 +12,11 @@ from stoker.streaming._rows import Rows, RowsOf, filled_up
 
 
 class Mark(NamedTuple):
-    """What a batch counts.
+    """Where an epoch stands after a batch.
 
     Attributes:
         position: samples of the epoch that all ranks have delivered after it.
-        rows: of the batch.
+        rows: of the batch; 0: not said.
         valid: how many of them are its own; those after it are padding.
         done: global batches of this iteration up to and with it.
     """
@@ -44,7 +44,7 @@ class Steps(ABC):
 
     @abstractmethod
     def count(self) -> int:
-        """Return how many batches this rank has; without ``pad`` it may miss the short ones."""
+        """Return how many batches this rank has: without ``pad`` none of a short global batch of which its part is empty."""
 
     @abstractmethod
     def marks(self) -> Iterator[Mark]:

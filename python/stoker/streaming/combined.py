@@ -8,7 +8,7 @@ from typing import Any
 
 from stoker.exceptions import InvalidArgumentError, StateMismatchError
 from stoker.streaming._assignment import Cursor, Slice
-from stoker.streaming._epochs import EpochDataset, OnError
+from stoker.streaming._epochs import EpochDataset, OnError, checked_flag
 from stoker.streaming._members import checked_members, member_states, open_members
 from stoker.streaming._mixed_progress import (
     METHODS,
@@ -36,12 +36,13 @@ class CombinedStreamingDataset(EpochDataset):
     Args:
         datasets: StreamingDatasets. One may come several times: each takes its samples from the start.
         seed: of the choice, 0 <= seed < 2**63.
-        weights: a number of at least 0 for each dataset. None = in proportion to the datasets' sizes.
+        weights: a number of at least 0 for each dataset; needs iterate_over_all=False. None = the datasets' sizes.
         iterate_over_all: True: an epoch holds every sample of every dataset exactly once, and all datasets end together
             (no weights are possible). False: it ends before the first draw from a dataset that has no more.
         batching_method: "stratified": each sample is chosen for itself. "per_stream": each global batch is, and comes
             from one dataset; weights are then shares of batches. The loader's batch_size may have a size per dataset,
-            and a dataset's last batch, which comes in the middle of an epoch, may be short (drop_last leaves it out).
+            and a dataset's last batch, which comes in the middle of an epoch, may be short: drop_last leaves it out,
+            the loader's pad="mask" fills it up.
         force_override_state_dict: when loading a state that does not fit, warn and let the local options win.
         drop_last: as for StreamingDataset.
 
@@ -71,13 +72,13 @@ class CombinedStreamingDataset(EpochDataset):
             msg = f"batching_method={batching_method!r} is unknown; use {' or '.join(map(repr, METHODS))}."
             raise InvalidArgumentError(msg)
         self._batching_method = batching_method
-        self._iterate_over_all = bool(iterate_over_all)
+        self._iterate_over_all = checked_flag("iterate_over_all", iterate_over_all)
         self._weights = None
         if not iterate_over_all:
             given = self._sizes() if weights is None else weights
             self._weights = checked_weights(given, len(self._datasets))
         self._set_weights: tuple[float, ...] | None = None
-        self._force = force_override_state_dict
+        self._force = checked_flag("force_override_state_dict", force_override_state_dict)
         # Where the weights in force begin to hold in the epoch that runs, or was loaded; in others they do at 0.
         self._segment: tuple[int, Segment] | None = None
         self._mixes: dict[tuple[Any, ...], Mix] = {}

@@ -21,7 +21,7 @@ from stoker.streaming._assignment import Cursor
 from stoker.streaming._buckets import BucketStepper, bucket_stepper
 from stoker.streaming._engines import NativePlan, plan_native, start_native
 from stoker.streaming._epochs import EpochDataset, OnError, SharedCell
-from stoker.streaming._handed import Handed, Loaded
+from stoker.streaming._handed import Handed, Loaded, marks_of
 from stoker.streaming._loader_options import (
     check_choices,
     check_dataset,
@@ -117,11 +117,10 @@ class StreamingDataLoader(DataLoader[Any]):
         check_dataset(dataset)
         check_choices(backend, on_error, pad)
         size = checked_batch_size(batch_size, dataset)
-        check_together(pad, on_error, size, replicate, bucket_by, kwargs)
-        if shuffle is not None:
-            dataset.set_shuffle(shuffle)
-        if drop_last is not None:
-            dataset.set_drop_last(drop_last)
+        check_together(
+            pad, on_error, size, replicate, bucket_by, num_workers, batch_transform, kwargs
+        )
+        _set(dataset, shuffle, drop_last)
         self._given_workers = num_workers
         self._not_native = reason_against_native(size, collate_fn, kwargs)
         self._backend, self._on_error = backend, on_error
@@ -199,16 +198,6 @@ class StreamingDataLoader(DataLoader[Any]):
         if self._stepper is not None:
             return self._stepper.steps(self.dataset, cursor)
         return self.dataset.steps(cursor) if self.dataset.batched else None
-
-    def _marks(self, cursor: Cursor, handed: Handed) -> Iterator[Mark]:
-        """Yield what each batch counts, for as long as batches come."""
-        if handed.steps is not None:
-            yield from handed.steps.marks()
-            return
-        position, end = cursor.start, cursor.end(handed.total)
-        while True:
-            position = min(position + cursor.global_batch, end)
-            yield Mark(position)
 
     # ---- backend
 
@@ -322,7 +311,7 @@ class StreamingDataLoader(DataLoader[Any]):
             return super().__iter__()
 
     def _counted(self, cursor: Cursor, batches: Iterator[Any], handed: Handed) -> Iterator[Any]:
-        marks = self._marks(cursor, handed)
+        marks = marks_of(cursor, handed)
         while True:
             asked = time.perf_counter()
             if handed.closed:
@@ -339,7 +328,7 @@ class StreamingDataLoader(DataLoader[Any]):
                 self.dataset.rebase(handed.start, handed.position)
                 cursor = replace(cursor, start=handed.position)
                 batches, handed = self._begin(cursor)
-                marks = self._marks(cursor, handed)
+                marks = marks_of(cursor, handed)
             try:
                 batch = next(batches)
             except StopIteration:
@@ -491,6 +480,13 @@ class StreamingDataLoader(DataLoader[Any]):
             sizes=tuple(size * own.world_size for size in own.sizes),
         )
         return planned_ids(self.dataset, self._stepper, whole, start, stop)
+
+
+def _set(dataset: EpochDataset, shuffle: ShuffleMode | None, drop_last: bool | None) -> None:
+    if shuffle is not None:
+        dataset.set_shuffle(shuffle)
+    if drop_last is not None:
+        dataset.set_drop_last(drop_last)
 
 
 def _close(batches: Iterator[Any]) -> None:

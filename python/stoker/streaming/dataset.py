@@ -18,7 +18,7 @@ from stoker import _core
 from stoker.encryption import Encryption
 from stoker.exceptions import CorruptDataError, InvalidArgumentError, OutOfRangeError
 from stoker.streaming._assignment import Cursor
-from stoker.streaming._epochs import EpochDataset, OnError
+from stoker.streaming._epochs import EpochDataset, OnError, checked_flag
 from stoker.streaming._filter import resolve_filter
 from stoker.streaming._native_batch import (
     BatchPlan,
@@ -119,7 +119,7 @@ class StreamingDataset(EpochDataset):
         self._loader = item_loader if item_loader is not None else PyTreeLoader()
         self._serializers = merged_serializers(serializers)
         self._encryption = encryption
-        self._force = force_override_state_dict
+        self._force = checked_flag("force_override_state_dict", force_override_state_dict)
         self._subsample = float(subsample) if type(subsample) is int else subsample
         index_place = None if index_path is None else resolve_dir(index_path).path
         self._index = open_index(self.input_dir.path or "", index_place)

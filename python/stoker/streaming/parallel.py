@@ -92,7 +92,7 @@ class ParallelStreamingDataset(EpochDataset):
         super().__init__(drop_last)
         self._datasets = checked_members("ParallelStreamingDataset", datasets)
         self._length = _checked_length(length)
-        self._force = force_override_state_dict
+        self._force = checked_flag("force_override_state_dict", force_override_state_dict)
         self._transform = transform
         self._with_rngs = transform is not None and _takes_rngs(transform)
         self._seed = checked_seed(seed)
@@ -312,7 +312,11 @@ def _checked_length(length: object) -> float | None:
         return None
     if isinstance(length, float) and length == math.inf:
         return math.inf
-    if isinstance(length, bool) or not isinstance(length, Integral) or not 1 <= int(length) < _ENDLESS:
+    if (
+        isinstance(length, bool)
+        or not isinstance(length, Integral)
+        or not 1 <= int(length) < _ENDLESS
+    ):
         msg = f"length={length!r} must be an int from 1 to 2**62 - 1, float('inf') for an epoch without end, or None."
         raise InvalidArgumentError(msg)
     return int(length)
@@ -329,7 +333,9 @@ def _takes_rngs(transform: object) -> bool:
         raise InvalidArgumentError(msg)
     try:
         asked: Any = transform
-        signature = inspect.signature(asked.forward if isinstance(asked, torch.nn.Module) else asked)
+        signature = inspect.signature(
+            asked.forward if isinstance(asked, torch.nn.Module) else asked
+        )
     except (TypeError, ValueError):  # some builtins do not tell
         return False
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)

@@ -297,6 +297,8 @@ def test_answers_are_kept_in_a_file(place: Path, tmp_path: Path) -> None:
         ({"bucket_boundaries": [3, 3]}, "larger than the one before"),
         ({"bucket_boundaries": [3, math.nan]}, "must be numbers"),
         ({"bucket_boundaries": "abc"}, "must be numbers"),
+        ({"bucket_boundaries": [10**400, 1]}, "larger than the one before"),
+        ({"bucket_cache": 1}, "path of a file"),
         ({"bucket_boundaries": 7}, "must be numbers"),
         ({"bucket_cache": "/nowhere/at/all"}, "existing folder"),
         ({"batch_size": None}, "give a batch_size"),
