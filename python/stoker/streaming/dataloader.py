@@ -120,7 +120,7 @@ class StreamingDataLoader(DataLoader[Any]):
         check_together(
             pad, on_error, size, replicate, bucket_by, num_workers, batch_transform, kwargs
         )
-        _set(dataset, shuffle, drop_last)
+        _set(dataset, shuffle=shuffle, drop_last=drop_last)
         self._given_workers = num_workers
         self._not_native = reason_against_native(size, collate_fn, kwargs)
         self._backend, self._on_error = backend, on_error
@@ -482,7 +482,7 @@ class StreamingDataLoader(DataLoader[Any]):
         return planned_ids(self.dataset, self._stepper, whole, start, stop)
 
 
-def _set(dataset: EpochDataset, shuffle: ShuffleMode | None, drop_last: bool | None) -> None:
+def _set(dataset: EpochDataset, *, shuffle: ShuffleMode | None, drop_last: bool | None) -> None:
     if shuffle is not None:
         dataset.set_shuffle(shuffle)
     if drop_last is not None:
