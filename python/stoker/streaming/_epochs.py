@@ -149,6 +149,10 @@ class EpochDataset(IterableDataset[Any]):
 
     # ---- what some kinds do in their own way
 
+    def whole_epoch_samples(self, epoch: int) -> int:
+        """Return the samples of an epoch begun at its start with the options as they are now, on all ranks together."""
+        return self.epoch_samples(epoch)
+
     @property
     def side_by_side(self) -> bool:
         """Whether a sample is a tuple of one of each group, also when there is one group only."""
@@ -199,7 +203,7 @@ class EpochDataset(IterableDataset[Any]):
         cursor = self._own_cursor(0)
         if self.batched:
             return self.steps(cursor).count()  # of one sample each
-        return cursor.num_samples(self.epoch_samples(cursor.epoch))
+        return cursor.num_samples(self.whole_epoch_samples(cursor.epoch))
 
     def __iter__(self) -> Iterator[Any]:
         """Start an epoch: the next one, or the rest of one after `load_state_dict`.

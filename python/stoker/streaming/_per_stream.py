@@ -54,9 +54,21 @@ class PerStreamSteps(Steps):
         """Return the rows of a full batch of a dataset."""
         return self._cursor.sizes[source] if self._cursor.sizes else self._cursor.batch_size
 
+    def _short(self) -> list[int]:
+        """Return the sizes of the short global batches that come, at most one of each dataset."""
+        mix = self._mix
+        batches = mix.segment.batches or (1,) * len(self._plans)
+        columns = zip(self._plans, batches, mix.delivered(self._first), mix.delivered(mix.size), strict=True)  # fmt: skip
+        return [
+            (plan.size - before) % size
+            for plan, size, before, after in columns
+            if before < after == plan.size and (plan.size - before) % size
+        ]
+
     def left(self) -> int:
         """Return how many global batches there are, on all ranks."""
-        return sum(1 for _ in self._draws())
+        draws = self._mix.size - self._first
+        return draws - len(self._short()) if self._cursor.drop_last else draws
 
     def over(self) -> bool:
         """Return whether there is none, on all ranks."""
@@ -64,20 +76,16 @@ class PerStreamSteps(Steps):
 
     def unequal(self) -> int:
         """Return the samples of a global batch that would leave ranks without a batch; 0: there is none."""
-        cursor, mix = self._cursor, self._mix
-        if cursor.drop_last or cursor.pad:
+        if self._cursor.drop_last or self._cursor.pad:
             return 0
-        batches = mix.segment.batches or (1,) * len(self._plans)
-        before = mix.delivered(self._first)
-        for plan, size, start in zip(self._plans, batches, before, strict=True):
-            tail = (plan.size - start) % size
-            if 0 < tail < cursor.world_size:
-                return tail
-        return 0
+        return next((size for size in self._short() if size < self._cursor.world_size), 0)
 
     def count(self) -> int:
         """Return how many batches this rank has."""
-        return sum(1 for _ in self._mine())
+        cursor = self._cursor
+        if cursor.drop_last or cursor.pad:
+            return self.left()
+        return self.left() - sum(not cursor.share(0, size).rows for size in self._short())
 
     def marks(self) -> Iterator[Mark]:
         """Yield what each batch counts."""

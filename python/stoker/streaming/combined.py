@@ -178,6 +178,10 @@ class CombinedStreamingDataset(EpochDataset):
         """Return the samples of an epoch, on all ranks together."""
         return self._mix(epoch, self._segment_of(epoch)).end
 
+    def whole_epoch_samples(self, epoch: int) -> int:
+        """Return the samples of an epoch begun at its start with the options as they are now, on all ranks together."""
+        return self._mix(epoch, self._first_segment()).end
+
     def epoch_rows(self, epoch: int) -> RowsOf:
         """Return which samples make up a slice of an epoch, when batches are slices."""
         segment = self._segment_of(epoch)

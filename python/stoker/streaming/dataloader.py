@@ -166,7 +166,7 @@ class StreamingDataLoader(DataLoader[Any]):
         return {**self.__dict__, **fresh}
 
     def __len__(self) -> int:
-        """Return the batches of a whole epoch on this rank.
+        """Return the batches of a whole epoch on this rank, begun with the options as they are now.
 
         Raises:
             TypeError: an epoch has no end.
@@ -181,7 +181,7 @@ class StreamingDataLoader(DataLoader[Any]):
         steps = self._steps(cursor)
         if steps is not None:
             return steps.count()
-        return cursor.num_batches(self.dataset.epoch_samples(epoch))
+        return cursor.num_batches(self.dataset.whole_epoch_samples(epoch))
 
     def _cursor(self, epoch: int, start: int) -> Cursor:
         world = environment.detect()

@@ -161,6 +161,20 @@ def test_states_of_an_iteration_whose_weights_were_set_are_exact(places: list[Pa
     check_members(places, 1, delivered + part + rest)
 
 
+@pytest.mark.parametrize("method", ["stratified", "per_stream"])
+def test_len_is_of_a_whole_epoch_with_the_weights_of_now(places: list[Path], method: str) -> None:
+    loader = StreamingDataLoader(mix(places, WEIGHTS, batching_method=method), batch_size=4)
+    running = iter(loader)
+    numbers(running, 5)
+    before = len(loader)
+    loader.set_weights([1, 1, 5])
+    set_now = len(loader)
+    numbers(running, 1)
+    assert before != len(loader) == set_now
+    loader.set_epoch(1)
+    assert len(list(loader)) == set_now
+
+
 def test_weights_that_are_in_force_already_change_nothing(places: list[Path]) -> None:
     whole = list(mix(places, WEIGHTS))
     dataset = mix(places, WEIGHTS)
