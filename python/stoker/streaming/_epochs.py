@@ -21,7 +21,7 @@ from stoker.streaming._handed import Handed, Loaded, marks_of
 from stoker.streaming._order import ShuffleMode
 from stoker.streaming._progress import Progress, check_fields
 from stoker.streaming._rows import Rows, RowsOf
-from stoker.streaming._steps import Mark, SliceSteps, Stepper, Steps
+from stoker.streaming._steps import Mark, SliceSteps, Stepper, Steps, check_equal_steps
 
 OnError = Literal["raise", "skip"]
 _CELL_BYTES = 1 << 16
@@ -217,6 +217,9 @@ class EpochDataset(IterableDataset[Any]):
                 warn_of_copies()
             loaded, self._loaded = self._loaded, None
             cursor = self._own_cursor(0 if loaded is None else self.resumed(loaded))
+            if cursor.start and self.steps(cursor).over():  # what is left is less than a batch
+                self._next_epoch += 1
+                cursor = self._own_cursor(0)
             samples, self._handed = self._begun(cursor)
             return self._counted(cursor, samples, self._handed)
         if self._cell is not None:
@@ -242,6 +245,8 @@ class EpochDataset(IterableDataset[Any]):
         samples = self.samples(cursor, world.worker, world.num_workers, self._on_error)
         start, total = self.progress(cursor.epoch, cursor.start), self.epoch_samples(cursor.epoch)
         steps = self.steps(cursor) if self.batched else None
+        if steps is not None:
+            check_equal_steps(steps, cursor)
         return samples, Handed(start, total, self.changes, steps, Mark(cursor.start))
 
     def _counted(self, cursor: Cursor, samples: Iterator[Any], handed: Handed) -> Iterator[Any]:
@@ -369,8 +374,7 @@ class EpochDataset(IterableDataset[Any]):
         """
         epoch, position = self.check_state(state)
         self._handed = None
-        cursor = replace(self._own_cursor(position), epoch=epoch)
-        if position and self.steps(cursor).over():
+        if position and position >= self.epoch_samples(epoch):
             epoch, position = epoch + 1, 0
         self._next_epoch = epoch
         self._loaded = Loaded(self.progress(epoch, position), self.changes)

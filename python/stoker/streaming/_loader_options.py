@@ -14,9 +14,9 @@ from stoker import _core
 from stoker.exceptions import InvalidArgumentError
 from stoker.streaming._assignment import Cursor
 from stoker.streaming._epochs import EpochDataset
-from stoker.streaming._steps import Steps
 
 _MOST_WORKERS = 1024  # more is a mistake
+_MOST_ROWS = 1 << 48  # of a batch: so that their product with any world fits in 64 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +43,15 @@ def checked_batch_size(batch_size: object, dataset: EpochDataset) -> BatchSize:
     """
     if batch_size is None:
         return BatchSize(1, single=True)
-    several = isinstance(batch_size, Sequence) and not isinstance(batch_size, str)
+    several = isinstance(batch_size, Sequence) and not isinstance(batch_size, (str, bytes))
     given: list[Any] = list(cast("Sequence[Any]", batch_size)) if several else [batch_size]
     for size in given:
-        if isinstance(size, bool) or not isinstance(size, Integral) or int(size) < 1:
-            msg = f"batch_size={batch_size!r} must be an int of at least 1, or None for samples one by one."
+        if (
+            isinstance(size, bool)
+            or not isinstance(size, Integral)
+            or not 1 <= int(size) < _MOST_ROWS
+        ):
+            msg = f"batch_size={batch_size!r} must be an int from 1 to 2**48 - 1, or None for samples one by one."
             raise InvalidArgumentError(msg)
     sizes = [int(size) for size in given]
     if not several:
@@ -155,21 +159,6 @@ def raise_too_few(cursor: Cursor, total: int, what: str = "The dataset has {} sa
         f"{cursor.batch_size} x {cursor.world_size} ranks), and {why}"
     )
     raise InvalidArgumentError(msg)
-
-
-def check_equal_steps(steps: Steps, cursor: Cursor) -> None:
-    """Check that no rank misses a batch before the last one, after which ranks would be at different places.
-
-    Raises:
-        InvalidArgumentError: one would.
-    """
-    few = steps.unequal()
-    if few:
-        msg = (
-            f"A batch of the {few} samples that remain of one dataset or bucket would leave some of the {cursor.world_size} "
-            "ranks without a batch: use pad='mask', or drop_last=True."
-        )
-        raise InvalidArgumentError(msg)
 
 
 def reason_against_native(size: BatchSize, collate_fn: Any, kwargs: dict[str, Any]) -> str | None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from copy import copy
 from itertools import islice
@@ -15,6 +16,7 @@ from stoker.streaming._rows import Rows
 from stoker.streaming._steps import Stepper
 
 _BLOCK = 4096
+_MOST_EPOCHS = 1 << 62
 
 
 def planned_ids(
@@ -36,6 +38,9 @@ def planned_ids(
         if (type(value) is not int or value < 0) and not (name == "stop" and value is None):
             msg = f"{name}={value!r} must be an int of at least 0."
             raise InvalidArgumentError(msg)
+    if cursor.epoch >= _MOST_EPOCHS:
+        msg = f"epoch={cursor.epoch} must be less than 2**62."
+        raise InvalidArgumentError(msg)
     if stop is None and dataset.endless:
         msg = "An epoch without end needs a stop."
         raise InvalidArgumentError(msg)
@@ -46,6 +51,7 @@ def planned_ids(
         start, stop = 0, None
     else:
         batches = (stepper or Stepper()).steps(planned, cursor).batches(0, 1)
+    start, stop = min(start, sys.maxsize), None if stop is None else min(stop, sys.maxsize)
     return list(islice((number for rows in batches for number in planned.ids(rows)), start, stop))
 
 

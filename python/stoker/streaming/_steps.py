@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol
 
+from stoker.exceptions import InvalidArgumentError
 from stoker.streaming._assignment import Cursor
 from stoker.streaming._rows import Rows, RowsOf, filled_up
 
@@ -135,3 +136,18 @@ class SliceSteps(Steps):
         start = first + (worker - first) % num_workers
         numbers = range(start, self.count(), num_workers)
         return (filled_up(rows_of, cursor.batch(total, number), wanted) for number in numbers)
+
+
+def check_equal_steps(steps: Steps, cursor: Cursor) -> None:
+    """Check that no rank misses a batch before the last one, after which ranks would be at different places.
+
+    Raises:
+        InvalidArgumentError: one would.
+    """
+    few = steps.unequal()
+    if few:
+        msg = (
+            f"A batch of the {few} samples that remain of one dataset or bucket would leave some of the {cursor.world_size} "
+            "ranks without a batch: use pad='mask', or drop_last=True."
+        )
+        raise InvalidArgumentError(msg)

@@ -25,7 +25,6 @@ from stoker.streaming._handed import Handed, Loaded, marks_of
 from stoker.streaming._loader_options import (
     check_choices,
     check_dataset,
-    check_equal_steps,
     check_together,
     checked_batch_size,
     countable,
@@ -44,7 +43,7 @@ from stoker.streaming._skipping import (
     past_skipped,
     without_skipped,
 )
-from stoker.streaming._steps import Mark, Stepper, Steps
+from stoker.streaming._steps import Mark, Stepper, Steps, check_equal_steps
 from stoker.streaming._transformed import transformed
 
 Backend = Literal["auto", "native", "torch"]
@@ -174,9 +173,7 @@ class StreamingDataLoader(DataLoader[Any]):
         if self.dataset.endless:
             len(self.dataset)  # raises: torch asks for a TypeError
         at = self._at
-        epoch = at[0] if isinstance(at, tuple) else max(self.current_epoch, 1)
-        if isinstance(at, Loaded):
-            epoch = at.start.epoch
+        epoch = at[0] if isinstance(at, tuple) else 1 if at is None else at.start.epoch
         cursor = self._cursor(epoch, 0)
         steps = self._steps(cursor)
         if steps is not None:
@@ -250,8 +247,13 @@ class StreamingDataLoader(DataLoader[Any]):
         if isinstance(at, Loaded):
             epoch, start = at.start.epoch, self.dataset.resumed(at)
         cursor = self._cursor(epoch, start)
+        if start and self._is_over(cursor, self._stepper):
+            cursor = self._cursor(epoch + 1, 0)
         batches, handed = self._begin(cursor)
         return self._counted(cursor, batches, handed)
+
+    def _is_over(self, cursor: Cursor, stepper: Stepper | None) -> bool:
+        return (stepper or Stepper()).steps(self.dataset, cursor).over()
 
     def _begin(self, cursor: Cursor) -> tuple[Iterator[Any], Handed]:
         """Start an iteration, or go on with one after a change of the dataset."""
@@ -276,6 +278,8 @@ class StreamingDataLoader(DataLoader[Any]):
     def _raise_too_few(self, cursor: Cursor, total: int) -> NoReturn:
         if isinstance(self._stepper, BucketStepper):
             raise_too_few(cursor, total, "None of the buckets of the {} samples is large enough")
+        if self.dataset.batched:
+            raise_too_few(cursor, total, "None of the datasets of the {} samples is large enough")
         raise_too_few(cursor, total)
 
     def _adopt_state_of_dataset(self) -> None:
@@ -412,7 +416,7 @@ class StreamingDataLoader(DataLoader[Any]):
         epoch, position = self.dataset.check_state(state)
         cursor = self._cursor(epoch, position)
         # Of the epoch, not of this rank: all ranks must agree which epoch they are in.
-        if position and (stepper or Stepper()).steps(self.dataset, cursor).over():
+        if position and self._is_over(cursor, stepper):
             epoch, position = epoch + 1, 0
         self._stepper = stepper
         self.dataset.take_loaded_state()  # an older one

@@ -423,3 +423,32 @@ def test_a_world_found_later_counts_for_persistent_workers_too(
     fresh = StreamingDataLoader(StreamingDataset(_parts(tmp_path / "b")[0]), batch_size=6)
     assert batches == [batch.tolist() for batch in fresh]
     assert len(batches) == 5
+
+
+@pytest.mark.parametrize("world", [4, 7])
+def test_a_state_loaded_into_the_dataset_is_judged_by_the_loader_that_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, world: int
+) -> None:
+    place = write_dataset(tmp_path / "d", range(30), chunk_size=4)
+    loader = StreamingDataLoader(StreamingDataset(place, shuffle=True), batch_size=9)
+    running = iter(loader)
+    delivered = [n for _ in range(3) for n in next(running).tolist()]
+    state = loader.state_dict()
+    for rank in range(world):
+        monkeypatch.setenv("RANK", str(rank))
+        monkeypatch.setenv("WORLD_SIZE", str(world))
+        dataset = StreamingDataset(place, shuffle=True)
+        dataset.load_state_dict(state)
+        padded = StreamingDataLoader(dataset, batch_size=4, pad="mask")
+        delivered += [n for batch, mask in padded for n in batch[mask].tolist()]
+    assert sorted(delivered) == list(range(30))
+    monkeypatch.setenv("RANK", "0")
+    dataset = StreamingDataset(place, shuffle=True)
+    dataset.load_state_dict(state)
+    dropping = StreamingDataLoader(dataset, batch_size=4)
+    assert len(list(dropping)) == len(dropping) > 0
+    assert dropping.state_dict()["epoch"] == 2
+    plain = StreamingDataset(place, shuffle=True)
+    plain.load_state_dict(state)
+    assert len(list(plain)) == 30 // world
+    assert plain.state_dict()["epoch"] == 2
