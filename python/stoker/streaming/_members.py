@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from stoker.exceptions import InvalidArgumentError
+from stoker.streaming._epochs import EpochDataset
+from stoker.streaming._order import ShuffleMode
 from stoker.streaming.dataset import StreamingDataset
 
 
@@ -41,7 +43,36 @@ def member_states(datasets: Sequence[StreamingDataset]) -> list[dict[str, Any]]:
     return states
 
 
-def open_members(datasets: Sequence[StreamingDataset]) -> None:
-    """Make native readers now."""
-    for dataset in datasets:
-        dataset.open()
+class ComposedDataset(EpochDataset):
+    """What all datasets made of others have in common.
+
+    Args:
+        owner: name of the kind, for messages.
+        datasets: its members.
+        drop_last: as for StreamingDataset.
+    """
+
+    def __init__(self, owner: str, datasets: object, drop_last: bool | None) -> None:  # noqa: FBT001 - one of the public arguments
+        """Check the members."""
+        super().__init__(drop_last)
+        self._datasets = checked_members(owner, datasets)
+
+    @property
+    def datasets(self) -> tuple[StreamingDataset, ...]:
+        """The members."""
+        return self._datasets
+
+    def set_shuffle(self, shuffle: ShuffleMode) -> None:
+        """Shuffle all members or none, from the next iteration on."""
+        for dataset in self._datasets:
+            dataset.set_shuffle(shuffle)
+
+    def open(self) -> None:
+        """Make native readers now, so that forked workers share them."""
+        for dataset in self._datasets:
+            dataset.open()
+
+    def close(self) -> None:
+        """Close all files; they open again when needed."""
+        for dataset in self._datasets:
+            dataset.close()

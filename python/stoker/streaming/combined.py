@@ -8,8 +8,8 @@ from typing import Any
 
 from stoker.exceptions import InvalidArgumentError, StateMismatchError
 from stoker.streaming._assignment import Cursor, Slice
-from stoker.streaming._epochs import EpochDataset, OnError, checked_flag
-from stoker.streaming._members import checked_members, member_states, open_members
+from stoker.streaming._epochs import OnError, checked_flag
+from stoker.streaming._members import ComposedDataset, member_states
 from stoker.streaming._mixed_progress import (
     METHODS,
     MixedProgress,
@@ -18,7 +18,7 @@ from stoker.streaming._mixed_progress import (
     segment_of,
 )
 from stoker.streaming._mixing import Mix, Segment, checked_weights
-from stoker.streaming._order import ShuffleMode, checked_seed
+from stoker.streaming._order import checked_seed
 from stoker.streaming._per_stream import PerStreamSteps
 from stoker.streaming._progress import Progress, check_fields
 from stoker.streaming._rows import Rows, RowsOf
@@ -26,7 +26,7 @@ from stoker.streaming._steps import SliceSteps, Steps
 from stoker.streaming.dataset import StreamingDataset
 
 
-class CombinedStreamingDataset(EpochDataset):
+class CombinedStreamingDataset(ComposedDataset):
     """Samples of several datasets in one epoch, each dataset in its own order.
 
     Which dataset a position takes its sample from is a pure function of the position: every 1,024 samples hold each
@@ -62,8 +62,7 @@ class CombinedStreamingDataset(EpochDataset):
         drop_last: bool | None = None,  # noqa: FBT001 - the public signature
     ) -> None:
         """Check the arguments; nothing is read."""
-        super().__init__(drop_last)
-        self._datasets = checked_members("CombinedStreamingDataset", datasets)
+        super().__init__("CombinedStreamingDataset", datasets, drop_last)
         self._seed = checked_seed(seed)
         if iterate_over_all and weights is not None:
             msg = "With weights an epoch cannot hold every sample exactly once: pass iterate_over_all=False too."
@@ -92,11 +91,6 @@ class CombinedStreamingDataset(EpochDataset):
     def __getstate__(self) -> dict[str, Any]:
         """Pickle options and state; the native mixture is made anew in the other process."""
         return {**self.__dict__, "_mixes": {}}
-
-    @property
-    def datasets(self) -> tuple[StreamingDataset, ...]:
-        """The members."""
-        return self._datasets
 
     @property
     def groups(self) -> tuple[tuple[StreamingDataset, ...], ...]:
@@ -217,20 +211,6 @@ class CombinedStreamingDataset(EpochDataset):
     def ids(self, rows: list[Rows]) -> Iterable[tuple[int, int]]:
         """Return (number of the dataset, number in it) of the samples of rows."""
         return zip(rows[0].parts, rows[0].items, strict=True)
-
-    def set_shuffle(self, shuffle: ShuffleMode) -> None:
-        """Shuffle all members or none, from the next iteration on."""
-        for dataset in self._datasets:
-            dataset.set_shuffle(shuffle)
-
-    def open(self) -> None:
-        """Make native readers now, so that forked workers share them."""
-        open_members(self._datasets)
-
-    def close(self) -> None:
-        """Close all files; they open again when needed."""
-        for dataset in self._datasets:
-            dataset.close()
 
     # ---- states
 

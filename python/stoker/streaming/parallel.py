@@ -19,9 +19,9 @@ import torch
 from stoker import _core
 from stoker.exceptions import InvalidArgumentError, StateMismatchError
 from stoker.streaming._assignment import Slice
-from stoker.streaming._epochs import EpochDataset, OnError, checked_flag
-from stoker.streaming._members import checked_members, member_states, open_members
-from stoker.streaming._order import ShuffleMode, checked_seed
+from stoker.streaming._epochs import OnError, checked_flag
+from stoker.streaming._members import ComposedDataset, member_states
+from stoker.streaming._order import checked_seed
 from stoker.streaming._progress import Progress, check_delivered, check_fields, checked_place
 from stoker.streaming._rows import Rows, RowsOf
 from stoker.streaming._skipping import Skipped
@@ -49,7 +49,7 @@ class ParallelProgress(Progress):
     reset_rngs: bool
 
 
-class ParallelStreamingDataset(EpochDataset):
+class ParallelStreamingDataset(ComposedDataset):
     """One sample of each dataset at a time, as a tuple.
 
     Which samples are in a tuple is a pure function of the epoch and the position in it, so it resumes exactly, in any
@@ -89,8 +89,7 @@ class ParallelStreamingDataset(EpochDataset):
         drop_last: bool | None = None,  # noqa: FBT001 - the public signature
     ) -> None:
         """Check the arguments; nothing is read."""
-        super().__init__(drop_last)
-        self._datasets = checked_members("ParallelStreamingDataset", datasets)
+        super().__init__("ParallelStreamingDataset", datasets, drop_last)
         self._length = _checked_length(length)
         self._force = checked_flag("force_override_state_dict", force_override_state_dict)
         self._transform = transform
@@ -112,11 +111,6 @@ class ParallelStreamingDataset(EpochDataset):
             msg = "A ParallelStreamingDataset with length=float('inf') has no len()."
             raise TypeError(msg)
         return super().__len__()
-
-    @property
-    def datasets(self) -> tuple[StreamingDataset, ...]:
-        """The members."""
-        return self._datasets
 
     @property
     def groups(self) -> tuple[tuple[StreamingDataset, ...], ...]:
@@ -202,11 +196,6 @@ class ParallelStreamingDataset(EpochDataset):
         """Return the numbers in the members of the samples of rows."""
         return zip(*(one.items for one in rows), strict=True)
 
-    def set_shuffle(self, shuffle: ShuffleMode) -> None:
-        """Shuffle all members or none, from the next iteration on."""
-        for dataset in self._datasets:
-            dataset.set_shuffle(shuffle)
-
     def settings(self) -> dict[str, Any]:
         """Return what workers that live on need to know, as plain values."""
         return {"members": [dataset.settings() for dataset in self._datasets]}
@@ -215,15 +204,6 @@ class ParallelStreamingDataset(EpochDataset):
         """Take over `settings` of the same dataset in another process."""
         for dataset, its in zip(self._datasets, settings["members"], strict=True):
             dataset.adopt(its)
-
-    def open(self) -> None:
-        """Make native readers now, so that forked workers share them."""
-        open_members(self._datasets)
-
-    def close(self) -> None:
-        """Close all files; they open again when needed."""
-        for dataset in self._datasets:
-            dataset.close()
 
     # ---- states
 

@@ -19,6 +19,7 @@ from datasets import write_dataset
 from mixtures import mix, through_json
 from stoker import StreamingDataLoader, StreamingDataset
 from stoker.exceptions import CorruptDataError, InvalidArgumentError, StateMismatchError
+from worlds import as_rank
 
 N = 101
 BOUNDARIES = [10, 25, 40]
@@ -70,11 +71,6 @@ def expected(place: Path, size: int, epoch: int = 1, shuffle: Any = True) -> lis
         if len(mine) == size:
             out.append(waiting.pop(bucket(sample)))
     return out + [waiting[number] for number in sorted(waiting) if waiting[number]]
-
-
-def as_rank(monkeypatch: pytest.MonkeyPatch, rank: int, world: int) -> None:
-    monkeypatch.setenv("RANK", str(rank))
-    monkeypatch.setenv("WORLD_SIZE", str(world))
 
 
 @pytest.mark.parametrize("shuffle", [False, True, "full"])

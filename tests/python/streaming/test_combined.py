@@ -30,6 +30,7 @@ from mixtures import (
     write,
 )
 from stoker import CombinedStreamingDataset, StreamingDataLoader, StreamingDataset, environment
+from worlds import as_rank
 
 N = sum(SIZES)
 BACKENDS = pytest.mark.parametrize("backend", ["torch", "auto"])
@@ -50,11 +51,6 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 @pytest.fixture(scope="module")
 def big(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return write(tmp_path_factory.mktemp("big"), BIG, 500)
-
-
-def as_rank(monkeypatch: pytest.MonkeyPatch, rank: int, world: int) -> None:
-    monkeypatch.setenv("RANK", str(rank))
-    monkeypatch.setenv("WORLD_SIZE", str(world))
 
 
 # ---- epochs of one process

@@ -28,6 +28,7 @@ from stoker import (
     environment,
 )
 from stoker.exceptions import CorruptDataError, InvalidArgumentError, StateMismatchError
+from worlds import as_rank
 
 SIZES = (10, 7, 23)
 INF = float("inf")
@@ -79,11 +80,6 @@ def tuples(batches: Iterable[Any], count: int | None = None) -> Tuples:
         assert type(batch) is list, "as torch collates tuples"
         found += zip(*(column.tolist() for column in batch), strict=True)
     return found
-
-
-def as_rank(monkeypatch: pytest.MonkeyPatch, rank: int, world: int) -> None:
-    monkeypatch.setenv("RANK", str(rank))
-    monkeypatch.setenv("WORLD_SIZE", str(world))
 
 
 # ---- what is side by side

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from mixtures import BIG, SIZES, WEIGHTS, all_of, check_members, mix, sources, through_json, write
 from stoker import StreamingDataLoader, StreamingDataset
 from stoker.exceptions import InvalidArgumentError, StateMismatchError
+from worlds import as_rank
 
 BACKENDS = pytest.mark.parametrize("backend", ["torch", "auto"])
 KINDS = pytest.mark.parametrize("weights", [None, WEIGHTS])
@@ -55,11 +56,6 @@ def lists(loader: Any, count: int | None = None) -> list[list[int]]:
 
 def flat(batches: list[list[int]]) -> list[int]:
     return [sample for batch in batches for sample in batch]
-
-
-def as_rank(monkeypatch: pytest.MonkeyPatch, rank: int, world: int) -> None:
-    monkeypatch.setenv("RANK", str(rank))
-    monkeypatch.setenv("WORLD_SIZE", str(world))
 
 
 @KINDS
